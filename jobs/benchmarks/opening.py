@@ -18,7 +18,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 
 COMMITS = 10_000

@@ -11,7 +11,7 @@ from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.observe.descriptions import describe_brokers
-from kafka_on_spark.store.root_identity import check_reachable
+from kafka_on_spark.store.new_roots import check_reachable
 from kafka_on_spark.store.roots import normalize
 
 

@@ -29,7 +29,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.node.node import ID_SOURCE
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
-from kafka_on_spark.store.root_identity import check_mode
+from kafka_on_spark.store.new_roots import check_mode
 from kafka_on_spark.store.root_urls import one_root
 from kafka_on_spark.store.roots import normalize
 

@@ -30,18 +30,20 @@ from kafka_on_spark.metadata.quorum.voter_changes import next_node_id
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 from kafka_on_spark.node.node import ID_SOURCE, Node
-from kafka_on_spark.store.root_identity import (
+from kafka_on_spark.store.new_roots import (
     ROOT_MODE,
-    RootIdentity,
     check_conditional_puts,
     check_free,
-    check_is_obeyed,
     check_mode,
-    check_owner,
     check_reachable,
     create_root,
     prepare_root,
     reporting_as_invalid_root,
+)
+from kafka_on_spark.store.root_identity import (
+    RootIdentity,
+    check_is_obeyed,
+    check_owner,
     write_obeyed,
 )
 from kafka_on_spark.store.root_urls import (

@@ -59,7 +59,7 @@ from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX, UnsafeFileError
-from kafka_on_spark.store.root_identity import create_root, unusable_root
+from kafka_on_spark.store.new_roots import create_root, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN, is_one_place, roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
 

@@ -1,54 +1,37 @@
 """Tells a root from another disk, by the cluster, broker and disk in Kafka's ``meta.properties``.
 
-A root without that file never passes for an empty one: an unmounted disk looks the same. Before it
-gets the file, a root shows that of racing conditional puts exactly one wins, by the code that
-commits: a file system or store that does not hold to that would lose acknowledged records.
+A root without that file never passes for an empty one: an unmounted disk looks the same.
 """
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from errno import ENOSPC, ENOTDIR
+from errno import ENOSPC
 from functools import partial
-from threading import Barrier
 from typing import Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import pyarrow as pa
-
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
-    InvalidRequestError,
     InvalidRootError,
-    KafkaOnSparkError,
     KafkaStorageError,
     RootAccessDeniedError,
     RootFullError,
 )
-from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_whole_number
-from kafka_on_spark.store.deadlines import SHORT, DaemonThreads, within
-from kafka_on_spark.store.delta.delta_log import DeltaLog
+from kafka_on_spark.base.ids import BrokerId, DirectoryId
+from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.error_translation import storage_error
-from kafka_on_spark.store.local_files import (
-    SMALL_FILE_BYTES_MAX,
-    UnsafeFileError,
-    make_folder,
-    make_folders,
-    set_mode,
-)
+from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.root_urls import BETWEEN, place_of
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 META_PROPERTIES: Final = "meta.properties"
 GENERATION: Final = "cluster.generation"
 METADATA_ROOTS: Final = "metadata.roots"
-ROOT_MODE: Final = 0o700
-"""Default mode of roots that are created: no other user reads or writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,46 +214,6 @@ def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> 
     return found
 
 
-def prepare_root(
-    root: str,
-    cluster_id: str,
-    broker_id: BrokerId,
-    options: StorageOptions,
-    metadata_roots: Sequence[str] = (),
-) -> RootIdentity:
-    """Test a root, write its identity, and return that.
-
-    A root that an earlier try of this registration has prepared is used as it is; it obeys
-    `metadata_roots` from now on.
-
-    Raises:
-        InvalidRootError: It can't be reached or written, or its conditional puts are unsafe.
-        InconsistentClusterIdError: It belongs to another cluster.
-        DuplicateBrokerRegistrationError: It belongs to another broker.
-    """
-    try:
-        create_root(root)
-        found = read_identity(root, options)
-        if found is None:
-            _put_and_delete(root, options)
-            check_conditional_puts(root, options)
-            directory_id = DirectoryId(uuid4().hex)
-            obeyed = tuple(metadata_roots)
-            mine = RootIdentity(cluster_id, broker_id, directory_id, metadata_roots=obeyed)
-            RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
-            found = read_identity(root, options)
-        elif is_local(root):
-            flush([root])  # whoever wrote it may have died before
-    except KafkaStorageError as error:
-        raise unusable_root(root, error) from error
-    if found is None:
-        raise InvalidRootError(f"the root {root} does not keep what is written to it")
-    check_owner(found, root, cluster_id, broker_id)
-    if metadata_roots and found.metadata_roots != tuple(metadata_roots):
-        write_obeyed(root, found.directory_id, metadata_roots, found.generation, options)
-    return found
-
-
 def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: BrokerId) -> None:
     """Check that a root's identity is this broker's.
 
@@ -290,98 +233,6 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
         )
 
 
-@contextmanager
-def reporting_as_invalid_root(root: str) -> Iterator[None]:
-    """Turn a storage error about a future root into one that says why it can't be a root.
-
-    Raises:
-        InvalidRootError: It does not answer, or is a file.
-    """
-    try:
-        if is_local(root) and within(root, lambda: _is_file(root), SHORT):
-            raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
-        yield
-    except KafkaStorageError as error:
-        raise unusable_root(root, error) from error
-
-
-def _is_file(root: str) -> bool:
-    return os.path.exists(root) and not os.path.isdir(root)
-
-
-def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
-    """Check, without writing, that `root` can be read; return its identity, if it has one.
-
-    Raises:
-        InvalidRootError: It does not answer, or is a file.
-    """
-    with reporting_as_invalid_root(root):
-        return read_identity(root, options)
-
-
-def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> RootIdentity | None:
-    """Check as `check_reachable`, and that `root` is no other broker's.
-
-    Raises: as `check_reachable` and `check_owner`.
-    """
-    found = check_reachable(root, options)
-    if found is not None:
-        check_owner(found, root, found.cluster_id, broker_id)
-    return found
-
-
-def check_mode(mode: object) -> None:
-    """Check the mode that the caller gave for roots to create.
-
-    Raises:
-        InvalidRequestError: It is no mode, or the owner could not use the root.
-    """
-    check_whole_number(mode, "root_mode")
-    if not isinstance(mode, int) or not ROOT_MODE <= mode <= 0o777 or mode & ROOT_MODE != ROOT_MODE:
-        raise InvalidRequestError(
-            f"root_mode can't be {mode!r}: give permissions that the owner has all of, such as"
-            " 0o700 or 0o770"
-        )
-
-
-def create_root(root: str, mode: int = ROOT_MODE) -> None:
-    """Create a local root's folder with exactly this mode, unless it is there.
-
-    Raises:
-        InvalidRootError: It can't be created.
-    """
-    if not is_local(root):
-        return
-    try:
-        above = within(root, partial(_create_root, root, mode), SHORT)
-        flush(above)
-    except OSError as error:
-        raise InvalidRootError(
-            f"{root} can't be a root: {error.strerror}; give a folder that exists or can be created"
-        ) from None
-
-
-def _create_root(root: str, mode: int) -> list[str]:
-    """Create a root, unless it is there; return the folders that lead to it."""
-    make_folders(os.path.dirname(root))
-    if make_folder(root, ROOT_MODE):
-        set_mode(root, mode)  # whatever umask this process has
-    if not os.path.isdir(root):
-        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
-    return _folders_above(root)
-
-
-def _folders_above(root: str) -> list[str]:
-    """Return the folders that lead to a root, up to its file system's, as far as they can be read.
-
-    Any of them may be new, of this process or of one that died before it flushed it.
-    """
-    folders = [os.path.realpath(os.path.dirname(root))]
-    while not os.path.ismount(folders[-1]):
-        folders.append(os.path.dirname(folders[-1]))
-    return [each for each in folders if os.access(each, os.R_OK)]
-
-
 def probe_root(
     root: str, expected: DirectoryId, options: StorageOptions, size_bytes: int = 0
 ) -> None:
@@ -396,10 +247,10 @@ def probe_root(
     check_directory(root, expected, options)
     if is_local(root) and size_bytes:
         _check_room(root, size_bytes)
-    _put_and_delete(root, options, size_bytes)
+    put_and_delete(root, options, size_bytes)
 
 
-def _put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> None:
+def put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> None:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
     # No file system makes random bytes smaller, and each has found room for them once they are
@@ -455,77 +306,3 @@ def now_ms_at(root: str, options: StorageOptions) -> int:
     if now_ms is None:
         raise KafkaStorageError(f"the root {root} does not keep what is written to it")
     return now_ms
-
-
-def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
-    """Return the error that says why a root can't be used, and what to give instead."""
-    return InvalidRootError(
-        f"the root {root} can't be used: {error.message}; give a folder or bucket that exists and"
-        " can be written"
-    )
-
-
-RACERS: Final = 4
-RACES: Final = 3
-
-
-def check_conditional_puts(root: str, options: StorageOptions) -> None:
-    """Put one file twice, then race commits for one version of a scratch table, `RACES` times.
-
-    Exactly one racer may win each time. The double put finds a store that ignores the condition,
-    the races find one that checks it and writes in two steps.
-
-    Raises:
-        InvalidRootError: Two racers won or none did: the file system or store is not safe.
-    """
-    scratch = f"{root}/_race-{uuid4().hex}"
-    schema = pa.schema([("base_offset", pa.int64())])
-    try:
-        DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
-        if not _is_second_put_refused(scratch, options):
-            raise InvalidRootError(
-                f"the root {root} is not safe: a second put replaced a file that it should have"
-                " left; use a local disk with hard links, or a store that"
-                " honours conditional puts"
-            )
-        start = Barrier(RACERS)
-        with DaemonThreads(RACERS, "race") as racers:
-            for version in range(RACES):
-                logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
-                for log in logs:
-                    log.refresh()
-                wins = list(racers.map(_racer(version, start), logs))
-                if sum(wins) != 1:
-                    raise InvalidRootError(
-                        f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
-                        " were told that they won; use a local disk with hard links, or a store"
-                        " whose conditional puts are atomic"
-                    )
-    except InvalidRootError:
-        raise
-    except KafkaOnSparkError as error:
-        raise unusable_root(root, error) from error
-    finally:
-        # What a failed test leaves has a name of its own, and is no part of any log.
-        with suppress(KafkaStorageError):
-            RootFiles(scratch, options).delete(scratch)
-
-
-def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
-    files = RootFiles(scratch, options)
-    path = f"{scratch}/put-twice"
-    # A lost answer may make the first put look refused: the file's content tells.
-    files.write_if_absent(path, b"first")
-    return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
-
-
-def _racer(version: int, start: Barrier) -> Callable[[DeltaLog], bool]:
-    def run(log: DeltaLog) -> bool:
-        start.wait()
-        try:
-            log.commit(version, operation="race", counters={})
-        except CommitConflictError:
-            return False
-        return True
-
-    return run

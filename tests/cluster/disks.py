@@ -20,7 +20,7 @@ from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.produce.append_rounds import AppendRounds
-from kafka_on_spark.store import root_identity
+from kafka_on_spark.store import new_roots
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.storage_options import is_local
 from tests.cluster.folders import quick_folder
@@ -57,7 +57,7 @@ def one_race_a_device() -> Iterator[None]:
     The races take three quarters of a creation. That they are run, and what they find, is tested in
     tests/store.
     """
-    race = root_identity.check_conditional_puts
+    race = new_roots.check_conditional_puts
 
     def race_once(root, options):
         device = os.stat(root).st_dev if is_local(root) else None
@@ -67,7 +67,7 @@ def one_race_a_device() -> Iterator[None]:
             _raced.add(device)
 
     with (
-        patch.object(root_identity, "check_conditional_puts", race_once),
+        patch.object(new_roots, "check_conditional_puts", race_once),
         patch.object(preparing_roots, "check_conditional_puts", race_once),
     ):
         yield

@@ -167,7 +167,7 @@ UNHEARD = {
     "controller.isr:conclude",
     "produce.append_rounds:check_min_isr",
     "log.compactor:compact_replica",
-    "store.root_identity:prepare_root",
+    "store.new_roots:prepare_root",
 }
 
 

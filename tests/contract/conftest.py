@@ -24,7 +24,7 @@ from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metada
 from kafka_on_spark.metadata.records import LeaderChangeRecord, Stamp, VotersRecord
 from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.delta import delta_log
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests import builders, fakes, forging

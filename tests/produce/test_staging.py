@@ -19,7 +19,7 @@ from kafka_on_spark.log.segments import RECORD_SCHEMA, digest_of, read_segment
 from kafka_on_spark.produce import staging
 from kafka_on_spark.produce.records import INPUT_SCHEMA
 from kafka_on_spark.produce.staging import PartitionTarget, StageOrder, check_records, stage_records
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import KEY, address
 

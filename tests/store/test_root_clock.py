@@ -9,7 +9,8 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.store import roots
-from kafka_on_spark.store.root_identity import META_PROPERTIES, prepare_root, root_now_ms
+from kafka_on_spark.store.new_roots import prepare_root
+from kafka_on_spark.store.root_identity import META_PROPERTIES, root_now_ms
 from kafka_on_spark.store.storage_options import StorageOptions
 
 OPTIONS = StorageOptions()

@@ -24,11 +24,11 @@ from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.store import roots
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.error_translation import storage_error
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.root_identity import (
     META_PROPERTIES,
     RootIdentity,
     check_directory,
-    prepare_root,
     probe_root,
     read_identity,
 )

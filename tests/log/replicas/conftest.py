@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from tests.builders import address
 from tests.log.replicas.rewriting import OPTIONS
 

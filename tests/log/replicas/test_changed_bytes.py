@@ -11,7 +11,7 @@ from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import HEADER_SCHEMA
 from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.table_history import commit_step
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests import forging
 from tests.builders import NOW_MS, address, partition, staged, stamp

@@ -12,7 +12,7 @@ from kafka_on_spark.log.merging import encode_merged, put_merged
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import address, batch, partition
 

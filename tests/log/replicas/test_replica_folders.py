@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.controller.replica_tables import remove_table, tables_on
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 
 OPTIONS = StorageOptions()

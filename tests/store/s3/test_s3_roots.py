@@ -14,10 +14,10 @@ from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.image import BrokerRegistration
 from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.records import BrokerState, ConfigRecord, Stamp
-from kafka_on_spark.store import root_identity
+from kafka_on_spark.store import new_roots
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.root_identity import (
     encode_properties,
-    prepare_root,
     probe_root,
     read_identity,
     root_now_ms,
@@ -115,7 +115,7 @@ def test_only_races_catch_a_store_that_checks_and_writes_in_two_steps(
     root, options, store, monkeypatch
 ):
     monkeypatch.setattr(store, "is_atomic", False)
-    monkeypatch.setattr(root_identity, "_is_second_put_refused", lambda *_: True)
+    monkeypatch.setattr(new_roots, "_is_second_put_refused", lambda *_: True)
 
     with pytest.raises(InvalidRootError, match="racing writers"):
         prepare_root(root, "a-cluster", BrokerId(1), options)

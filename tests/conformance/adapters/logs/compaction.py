@@ -31,7 +31,7 @@ from kafka_on_spark.log.segments import (
     read_segment,
 )
 from kafka_on_spark.log.upkeep_work import Allowance
-from kafka_on_spark.store.root_identity import prepare_root
+from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import KEY, address, image_of, partition, partition_map, uuid_on
 from tests.committing import committed
