@@ -22,8 +22,8 @@ from kafka_on_spark.store.delta.delta_files import (
     TableStep,
     checkpoint_path,
     checkpoint_step,
-    has_misleading_hint,
     hint_path,
+    last_checkpoint,
     log_folder,
 )
 from kafka_on_spark.store.error_translation import ABSENT
@@ -143,12 +143,14 @@ def _set_aside(files: RootFiles, uri: str, path: str, content: bytes) -> None:
 
 
 def delete_misleading_hint(files: RootFiles, uri: str) -> None:
-    """Delete a hint at a checkpoint that is not there: delta-rs opens no table that has one.
+    """Delete a hint at a checkpoint that is not there, or one that can't be read: delta-rs opens no
+    table that has one.
 
     A power cut leaves such a hint, too: delta-rs flushes neither of the two.
     """
-    if has_misleading_hint(files, uri):
-        files.delete_file(hint_path(uri))
+    with suppress(UnsafeFileError):  # not a file: no reader takes it for a hint
+        if files.size(hint_path(uri)) is not None and last_checkpoint(files, uri) < 0:
+            files.delete_file(hint_path(uri))
 
 
 def _is_readable(content: bytes, path: str) -> bool:

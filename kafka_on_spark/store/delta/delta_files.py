@@ -319,25 +319,9 @@ def checkpoints_in(names: Iterable[str]) -> set[int]:
     return {each for each in map(checkpoint_version, names) if each is not None}
 
 
-def unreadable_in(names: Iterable[str], bound: int) -> list[str]:
-    """Return the checkpoints set aside, of versions below `bound`."""
-    aside = [name for name in names if name.endswith(UNREADABLE_SUFFIX)]
-    versions = {name: checkpoint_version(name.removesuffix(UNREADABLE_SUFFIX)) for name in aside}
-    return [name for name, version in versions.items() if version is not None and version < bound]
-
-
 def _version(found: re.Match[str] | None) -> int | None:
     # delta-rs holds a version in 64 bits.
     return int(found[1]) if found is not None and int(found[1]) < _VERSION_END else None
-
-
-def commit_paths(files: RootFiles, uri: str, first: int, last: int) -> list[str]:
-    """Return the paths of the commits from `first` to `last` that are not cleaned, and their
-    folder's."""
-    folder = log_folder(uri)
-    there = commits_in(files.names(folder))
-    versions = [each for each in range(max(first, 0), last + 1) if each in there]
-    return [*(commit_path(uri, each) for each in versions), folder]
 
 
 def hinted_version(files: RootFiles, uri: str) -> int | None:
@@ -358,16 +342,6 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
     with suppress(UnsafeFileError):
         return version if files.size(checkpoint_path(uri, version)) else -1
     return -1
-
-
-def has_misleading_hint(files: RootFiles, uri: str) -> bool:
-    """Return whether there is a hint at a checkpoint that is not there, or that can't be read."""
-    try:
-        if files.size(hint_path(uri)) is None:
-            return False
-    except UnsafeFileError:
-        return False
-    return last_checkpoint(files, uri) < 0
 
 
 def write_id_of(content: bytes) -> str | None:

@@ -65,7 +65,6 @@ from kafka_on_spark.store.delta.delta_files import (
     checkpoint_path,
     checkpoints_in,
     commit_path,
-    commit_paths,
     commit_step,
     commits_in,
     encode_commit,
@@ -849,7 +848,10 @@ class DeltaLog:
                 return False
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
-                self._flush(commit_paths(self._files, self.uri, newest, state.version))
+                folder = log_folder(self.uri)
+                there = commits_in(self._files.names(folder))
+                due = sorted(each for each in there if newest <= each <= state.version)
+                self._flush([*(commit_path(self.uri, each) for each in due), folder])
             write_checkpoint(self._files, self.uri, state, self._options)
         except BaseException as error:
             if not is_failure(error):

@@ -27,13 +27,14 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
+    UNREADABLE_SUFFIX,
     checkpoint_path,
+    checkpoint_version,
     checkpoints_in,
     commit_path,
     commits_in,
     expect,
     log_folder,
-    unreadable_in,
 )
 from kafka_on_spark.store.local_files import (
     CHECKPOINT_BYTES_MAX,
@@ -84,8 +85,10 @@ def clean_log(files: RootFiles, uri: str) -> int:
         deleted = version
     for version in sorted(each for each in checkpoints if each < bound):
         files.delete_file(checkpoint_path(uri, version))
-    for name in unreadable_in(names, bound):
-        files.delete_file(f"{log_folder(uri)}/{name}")
+    for name in (each for each in names if each.endswith(UNREADABLE_SUFFIX)):
+        version = checkpoint_version(name.removesuffix(UNREADABLE_SUFFIX))
+        if version is not None and version < bound:
+            files.delete_file(f"{log_folder(uri)}/{name}")
     return len(commits)
 
 
