@@ -297,8 +297,9 @@ class Node:
         """Have due checkpoints of partitions' replicas written, after the answer was given."""
         image, works = self.metadata.image, {}
         for key in keys:
-            partition = image.partition(key)
-            for broker_id in () if partition is None else partition.isr:
+            if (partition := image.partition(key)) is None:
+                continue
+            for broker_id in partition.isr:
                 if partition.is_created(broker_id):
                     address = address_of(image, key, partition, broker_id)
                     works[address] = partial(self._maintain, address)

@@ -86,8 +86,8 @@ def clean_log(files: RootFiles, uri: str) -> int:
     for version in sorted(each for each in checkpoints if each < bound):
         files.delete_file(checkpoint_path(uri, version))
     for name in (each for each in names if each.endswith(UNREADABLE_SUFFIX)):
-        version = checkpoint_version(name.removesuffix(UNREADABLE_SUFFIX))
-        if version is not None and version < bound:
+        aside = checkpoint_version(name.removesuffix(UNREADABLE_SUFFIX))
+        if aside is not None and aside < bound:
             files.delete_file(f"{log_folder(uri)}/{name}")
     return len(commits)
 
