@@ -43,29 +43,6 @@ PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
 
 
 @alone(
-    more="from_beginning offset exit max_messages timeout_ms json property",
-    one_of=("topic include",),
-    # The offsets of a group say where its members begin.
-    at_most_one_of=(
-        "partition include",
-        "group partition",
-        "group offset",
-        "offset from_beginning",
-        "json property",
-    ),
-    is_open=False,
-    has_format=False,
-)
-def consume(
-    session: Session,
-    topic: str | None = None,
-    include: str | None = None,
-    partition: list[int] | None = None,
-    group: str | None = None,
-    consumer_property: list[str] | None = None,
-    quiet: bool = False,
-    **more: Any,
-) -> None:
     """Print committed records as they come, until ^C or an end that is asked for.
 
     Without an option that says where to begin, it prints what comes from now on. Keys and values
@@ -93,7 +70,30 @@ def consume(
             What is printed: print.timestamp, print.partition, print.offset, print.epoch,
             print.headers, print.key, print.value (true or false), key.separator, line.separator,
             headers.separator, null.literal; may be given more than once.
-    """
+    """,
+    more="from_beginning offset exit max_messages timeout_ms json property",
+    one_of=("topic include",),
+    # The offsets of a group say where its members begin.
+    at_most_one_of=(
+        "partition include",
+        "group partition",
+        "group offset",
+        "offset from_beginning",
+        "json property",
+    ),
+    is_open=False,
+    has_format=False,
+)
+def consume(
+    session: Session,
+    topic: str | None = None,
+    include: str | None = None,
+    partition: list[int] | None = None,
+    group: str | None = None,
+    consumer_property: list[str] | None = None,
+    quiet: bool = False,
+    **more: Any,
+) -> None:
     form = _form(more)
     client = properties_of(consumer_property, "--consumer-property", PROPERTIES)
     commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))

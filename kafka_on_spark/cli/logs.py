@@ -66,6 +66,16 @@ SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 
 
 @alone(
+    """Show log start, high watermark and log end of partitions, or the offsets of a time.
+
+    Options:
+        --partitions 0,1  Only these partitions.
+        --topic-partitions A:0,B:1-3,C:2-  Partitions; a range excludes its end.
+        --exclude-internal-topics  Leave out internal topics.
+        --time WHEN
+            earliest, latest (the high watermark), max-timestamp, or a time: milliseconds since 1970
+            or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.
+    """,
     "as_of",
     at_most_one_of=(
         "topic topic_partitions",
@@ -82,16 +92,6 @@ def get_offsets(
     exclude_internal_topics: bool = False,
     time: str | None = None,
 ) -> None:
-    """Show log start, high watermark and log end of partitions, or the offsets of a time.
-
-    Options:
-        --partitions 0,1  Only these partitions.
-        --topic-partitions A:0,B:1-3,C:2-  Partitions; a range excludes its end.
-        --exclude-internal-topics  Leave out internal topics.
-        --time WHEN
-            earliest, latest (the high watermark), max-timestamp, or a time: milliseconds since 1970
-            or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.
-    """
     image, when = session.cluster.image, SPECIAL_TIMES.get(time or "", time)
     if topic_partitions is None:
         names = _of_topics(image, topic, include, partitions)
@@ -145,15 +145,17 @@ def _offsets(
     return {"offset": found.offset, "timestamp": time_text(found.timestamp_us // 1000)}
 
 
-@alone(*CHANGING)
-def delete_records(session: Session, offset_json_file: str) -> None:
+@alone(
     """Delete records below an offset of each partition.
 
     Options:
         --offset-json-file FILE
             The first offset to keep: {"partitions": [{"topic": "flights", "partition": 0, "offset":
             42}]}; -1 deletes all committed records. - is standard input.
-    """
+    """,
+    *CHANGING,
+)
+def delete_records(session: Session, offset_json_file: str) -> None:
     given = read_offsets(offset_json_file)
     image, count = session.cluster.image, 0
     for name, offset in given.items():
@@ -166,17 +168,7 @@ def delete_records(session: Session, offset_json_file: str) -> None:
     session.conclude({"partitions": rows})
 
 
-@alone()
-def dump_log(
-    session: Session,
-    topic: str,
-    partition: int | None = None,
-    broker: int | None = None,
-    offset: int = 0,
-    limit: int | None = None,
-    print_data_log: bool = False,
-    verify: bool = False,
-) -> None:
+@alone(
     """Show the logs of replicas, committed or not.
 
     A key or a value is a text "in quotes", {"base64": "…"} where it is not UTF-8, or null. With
@@ -188,6 +180,17 @@ def dump_log(
         --print-data-log  Show records rather than batches.
         --verify  Read the files, and check their checksums.
     """
+)
+def dump_log(
+    session: Session,
+    topic: str,
+    partition: int | None = None,
+    broker: int | None = None,
+    offset: int = 0,
+    limit: int | None = None,
+    print_data_log: bool = False,
+    verify: bool = False,
+) -> None:
     codes = {0}
     columns = f"{BATCH_COLUMNS} flaw" if verify else BATCH_COLUMNS
     rows_of = partial(_batches, is_verified=verify)
@@ -300,14 +303,7 @@ def _cell(content: Content | list[Any]) -> Shown:
     return Shown(quoted(content) if isinstance(content, str) else visible_json(content))
 
 
-@alone()
-def log_dirs(
-    session: Session,
-    describe: bool = False,
-    broker_list: str | None = None,
-    topic: str | None = None,
-    include: str | None = None,
-) -> None:
+@alone(
     """Show the bytes and the lag of each replica on each broker's disk.
 
     A replica that can't be read, or is lost, has an error in place of them.
@@ -317,6 +313,14 @@ def log_dirs(
         --broker-list 1,2  Only these brokers.
         --topic, --topic-list NAMES  Topics, with commas between.
     """
+)
+def log_dirs(
+    session: Session,
+    describe: bool = False,
+    broker_list: str | None = None,
+    topic: str | None = None,
+    include: str | None = None,
+) -> None:
     image = session.cluster.image
     brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
     for each in brokers or ():
@@ -348,10 +352,7 @@ def _size_row(image: MetadataImage, log: LogDescription, high_watermark: int) ->
     }
 
 
-@alone()
-def replica_verification(
-    session: Session, topic: str | None = None, include: str | None = None, deep: bool = False
-) -> None:
+@alone(
     """Compare all replicas below the high watermark, by their chain digests.
 
     The exit code is 1 if replicas differ, or one can't be read.
@@ -359,6 +360,10 @@ def replica_verification(
     Options:
         --deep  Read the files, too, and compare their bytes.
     """
+)
+def replica_verification(
+    session: Session, topic: str | None = None, include: str | None = None, deep: bool = False
+) -> None:
     image, rows = session.cluster.image, []
     for name in all_partitions(image, named_topics(image, topic, include)):
         image = session.cluster.image  # a fresh one for each: the cluster goes on meanwhile
@@ -379,8 +384,7 @@ def replica_verification(
     raise typer.Exit(FOUND if different else 0)
 
 
-@alone(*CHANGING)
-def replicas(session: Session, topic: str, partition: int, broker: int, lost: bool) -> None:
+@alone(
     """Declare a replica lost. It can't be read, and each replication report names it.
 
     Options:
@@ -388,15 +392,17 @@ def replicas(session: Session, topic: str, partition: int, broker: int, lost: bo
         --partition INTEGER  The replica's partition.
         --broker INTEGER  The replica's broker.
         --lost  Give the replica up: it is created again, and fetched from the others.
-    """
+    """,
+    *CHANGING,
+)
+def replicas(session: Session, topic: str, partition: int, broker: int, lost: bool) -> None:
     name = TopicPartition(topic, partition)
     session.confirm(f"giving up the replica of {name} on broker {broker}")
     session.cluster.lose_replica(topic, partition, broker)
     session.conclude({"topic": topic, "partition": partition, "broker": broker, "state": "lost"})
 
 
-@alone(is_open=False)
-def fsck(session: Session, quick: bool = False) -> None:
+@alone(
     """Check all tables of a cluster against the invariants, version by version.
 
     Changes nothing. The exit code is 0 if nothing was found, 1 if something was, 2 if the cluster
@@ -404,7 +410,10 @@ def fsck(session: Session, quick: bool = False) -> None:
 
     Options:
         --quick  Read only the tables' logs, not the segments.
-    """
+    """,
+    is_open=False,
+)
+def fsck(session: Session, quick: bool = False) -> None:
     # In the function: the other verbs need none of it.
     from kafka_on_spark.fsck.cluster_audit import check_cluster
 

@@ -65,16 +65,7 @@ PROPERTIES: Final = ("acks", "batch.size", "linger.ms")
 """Kafka's settings of a producer that are obeyed."""
 
 
-@alone(more="json property partition", at_most_one_of=("json property",))
-def produce(
-    session: Session,
-    topic: str,
-    file: list[str] | None = None,
-    acks: str | None = None,
-    producer_property: list[str] | None = None,
-    quiet: bool = False,
-    **reading: Any,
-) -> None:
+@alone(
     """Append lines of standard input or of files to a topic, each as one record.
 
     The exit code is 0 if all is acknowledged; 2 if not: the records before the one that standard
@@ -98,9 +89,21 @@ def produce(
             than once.
         --partition, -p INTEGER>=-1<=2147483647
             The partition of all records; -1: by key, whatever their JSON says.
-    """
-    is_json = "json" in reading
-    reader = properties_of(reading.get("property"), "--property", READER_PROPERTIES)
+    """,
+    at_most_one_of=("json property",),
+)
+def produce(
+    session: Session,
+    topic: str,
+    file: list[str] | None = None,
+    acks: str | None = None,
+    producer_property: list[str] | None = None,
+    quiet: bool = False,
+    json: bool = False,
+    property: list[str] | None = None,
+    partition: int | None = None,
+) -> None:
+    reader = properties_of(property, "--property", READER_PROPERTIES)
     client = properties_of(producer_property, "--producer-property", PROPERTIES)
     acks = check_acks(acks or client.get("acks", "all"))
     if acks == "0":
@@ -113,13 +116,13 @@ def produce(
     appends = Appends(
         session.cluster,
         topic,
-        parse=parsed_json if is_json else line_parser(reader),
-        partition=reading.get("partition"),
+        parse=parsed_json if json else line_parser(reader),
+        partition=partition,
         acks=acks,
         delivery_timeout_ms=settings.integer("delivery.timeout.ms"),
     )
     with Interrupts() as interrupts:
-        bytes_max = settings.integer("max.message.bytes") * (WIDENING if is_json else 1) + 2**16
+        bytes_max = settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16
         ending: BaseException | None = None
         try:
             source = Input(

@@ -36,6 +36,16 @@ LIST_COLUMNS: Final = (
 
 
 @alone(
+    """Elect leaders: the preferred ones, or unclean ones where no replica in sync can lead.
+
+    Options:
+        --election-type preferred|unclean
+            preferred: the first replica, if in sync; unclean: any, if no other can lead.
+        --topic NAME  The topic.
+        --all-topic-partitions  All partitions of the cluster.
+        --path-to-json-file FILE
+            Partitions as {"partitions": [{"topic": "flights", "partition": 0}]}.
+    """,
     *CHANGING,
     one_of=("topic all_topic_partitions path_to_json_file",),
     at_most_one_of=("partition all_topic_partitions", "partition path_to_json_file"),
@@ -48,16 +58,6 @@ def leader_election(
     all_topic_partitions: bool = False,
     path_to_json_file: str | None = None,
 ) -> None:
-    """Elect leaders: the preferred ones, or unclean ones where no replica in sync can lead.
-
-    Options:
-        --election-type preferred|unclean
-            preferred: the first replica, if in sync; unclean: any, if no other can lead.
-        --topic NAME  The topic.
-        --all-topic-partitions  All partitions of the cluster.
-        --path-to-json-file FILE
-            Partitions as {"partitions": [{"topic": "flights", "partition": 0}]}.
-    """
     kind = election_type.lower()  # Kafka's tool takes its words in capitals, too
     if kind not in ("preferred", "unclean"):
         raise InvalidRequestError(

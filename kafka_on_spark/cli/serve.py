@@ -84,10 +84,7 @@ controller = verb(
 )
 
 
-@alone()
-def replicate(
-    session: Session, topic: str | None = None, include: str | None = None, sweep: bool = False
-) -> None:
+@alone(
     """Bring followers up to their leaders in one round, and say whether all are in sync.
 
     A round visits the partitions with work and inspects a part of the others, so that rounds
@@ -98,6 +95,10 @@ def replicate(
     Options:
         --sweep  Visit all partitions, not only those with work.
     """
+)
+def replicate(
+    session: Session, topic: str | None = None, include: str | None = None, sweep: bool = False
+) -> None:
     report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
     answer = asdict(report)
     if not session.is_json:
@@ -114,10 +115,7 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
     return named_topics(session.cluster.image, topic, include)
 
 
-@alone()
-def maintain(
-    session: Session, topic: str | None = None, include: str | None = None, dry_run: bool = False
-) -> None:
+@alone(
     """Do all upkeep of replicas that is due now, and say what was done.
 
     Rounds of replication and passes of the controller do a share of it by themselves
@@ -129,6 +127,10 @@ def maintain(
     Options:
         --dry-run  Say what is due, and change nothing.
     """
+)
+def maintain(
+    session: Session, topic: str | None = None, include: str | None = None, dry_run: bool = False
+) -> None:
     topics = _topics(session, topic, include)
     report = session.cluster.maintain(topics, is_dry_run=dry_run)
     rows = [asdict(row) for row in report.rows]
@@ -145,22 +147,7 @@ def maintain(
     raise typer.Exit(FOUND if report.is_left else 0)
 
 
-@alone(is_open=False, has_format=False)
-def serve(
-    session: Session,
-    spark: bool = False,
-    health_port: int | None = None,
-    health_host: str = "127.0.0.1",
-    log_format: Annotated[
-        LogFormat,
-        typer.Option(
-            "--log-format",
-            envvar="KAFKA_ON_SPARK_LOG_FORMAT",
-            help="Lines of text, or a JSON object a line.",
-        ),
-    ] = LogFormat.TEXT,
-    stop_seconds: float = 20.0,
-) -> None:
+@alone(
     """Keep a cluster going: control it, replicate, do all upkeep, until SIGTERM, SIGINT or SIGHUP.
 
     Of several such processes one is the controller; the others stand by, and one of them takes over
@@ -176,7 +163,25 @@ def serve(
         --health-host ADDRESS  The address of that port.
         --stop-seconds NUMBER>=1<=31622400
             It ends within that time of SIGTERM, come what may.
-    """
+    """,
+    is_open=False,
+    has_format=False,
+)
+def serve(
+    session: Session,
+    spark: bool = False,
+    health_port: int | None = None,
+    health_host: str = "127.0.0.1",
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(
+            "--log-format",
+            envvar="KAFKA_ON_SPARK_LOG_FORMAT",
+            help="Lines of text, or a JSON object a line.",
+        ),
+    ] = LogFormat.TEXT,
+    stop_seconds: float = 20.0,
+) -> None:
     # In the functions of this file: each verb needs only a part of all this.
     from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
 
@@ -255,8 +260,7 @@ def answer_probes(host: str, port: int, served: "ServedCluster") -> str:
     return f"http://{shown(host)}:{taken.getsockname()[1]}"
 
 
-@alone(has_format=False)
-def console(session: Session, port: int = 0) -> None:
+@alone(
     """Show the cluster as a web page on this machine alone, until SIGTERM, SIGINT or SIGHUP.
 
     Prints the address of the page, with a token that only its readers know. The page follows the
@@ -264,7 +268,10 @@ def console(session: Session, port: int = 0) -> None:
 
     Options:
         --port INTEGER>=0<=65535  The port of the page; 0: any that is free.
-    """
+    """,
+    has_format=False,
+)
+def console(session: Session, port: int = 0) -> None:
     from kafka_on_spark.console.console import Console
 
     page = Console(session.cluster, port=port)

@@ -315,12 +315,10 @@ def _asked(verb_name: str, given: Mapping[str, Any], named: Mapping[str, Action]
 
 
 def alone(
-    *shared: str, has_format: bool = True, **limits: Any
+    text: str, *shared: str, has_format: bool = True, **limits: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a verb of one action, as Action takes it, whose docstring is its text."""
-    return lambda run: verb(
-        run.__doc__ or "", Action(run, *shared, **limits), has_format=has_format
-    )
+    """Make a verb, of such a text, of one action, as Action takes it."""
+    return lambda run: verb(text, Action(run, *shared, **limits), has_format=has_format)
 
 
 def _check(

@@ -38,6 +38,16 @@ def test_a_shell_completes_verbs_and_options(words, place, expected):
     assert done.stdout.split() == [expected], done
 
 
+def test_options_are_there_where_python_leaves_docstrings_out():
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "kafka_on_spark.cli", "get-offsets", "--help"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert "--topic-partitions" in done.stdout
+
+
 def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
     topic, other = new_topic(), new_topic()
     of_topic = ("--entity-type", "topics", "--entity-name", topic)
