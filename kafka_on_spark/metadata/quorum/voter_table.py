@@ -203,11 +203,17 @@ class RaftBatch:
 
 @dataclass(frozen=True)
 class RaftLog:
-    """A log: dense from offset 0 to its end, epochs never fall. Votes are given by its `end`."""
+    """A log: dense from offset 0 to its end, epochs never fall. Votes are given by its `end`.
+
+    Attributes:
+        voters: The newest set of voters, committed or not: it is in force when appended (KIP-853).
+    """
 
     batches: tuple[RaftBatch, ...] = ()
     end: OffsetAndEpoch = field(init=False, repr=False, compare=False)
     end_offset: Offset = field(init=False, repr=False, compare=False)
+    voters_batch: RaftBatch | None = field(init=False, repr=False, compare=False)
+    voters: VoterSet | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Of a long log only the newest batch is new.
@@ -220,15 +226,13 @@ class RaftLog:
             end = OffsetAndEpoch(last.end_offset, last.epoch)
         object.__setattr__(self, "end", end)
         object.__setattr__(self, "end_offset", end.offset)
-
-    @cached_property
-    def voters_batch(self) -> RaftBatch | None:
-        return next((each for each in reversed(self.batches) if each.voters is not None), None)
-
-    @cached_property
-    def voters(self) -> VoterSet | None:
-        """The newest set of voters, committed or not: it is in force when appended (KIP-853)."""
-        return None if self.voters_batch is None else self.voters_batch.voters
+        voters_batch, voters = None, None
+        for each in reversed(self.batches):
+            if each.voters is not None:
+                voters_batch, voters = each, each.voters
+                break
+        object.__setattr__(self, "voters_batch", voters_batch)
+        object.__setattr__(self, "voters", voters)
 
     def root_of(self, key: VoterKey) -> str | None:
         """Return the root that the newest set with this voter, or former voter, registers."""
@@ -514,16 +518,14 @@ class VoterTable:
         return VoterTable(
             self.key,
             epoch,
-            _marked(self.votes, change.vote, epoch),
-            _marked(self.leaders, change.leader, epoch),
+            self.votes if change.vote is None else _marked(self.votes, change.vote, epoch),
+            self.leaders if change.leader is None else _marked(self.leaders, change.leader, epoch),
             log,
             self.version + 1,
         )
 
 
-def _marked(marks: tuple[Mark, ...], key: VoterKey | None, epoch: QuorumEpoch) -> tuple[Mark, ...]:
-    if key is None:
-        return marks
+def _marked(marks: tuple[Mark, ...], key: VoterKey, epoch: QuorumEpoch) -> tuple[Mark, ...]:
     newest = marks[-1:]
     ensure(all(marked < epoch or other == key for other, marked in newest), (marks, key, epoch))
     return (*(mark for mark in marks if mark[0] != key), (key, epoch))
