@@ -175,14 +175,14 @@ class MemoryVoterLog:
         self._root, self._process = root, process
         self._key = voter.key
         self._may_reach = may_reach
-        self._seen: VoterTable | None = None
+        self.seen: VoterTable | None = None
 
     def load(self) -> VoterTable:
         self._check()
         self._root.loads += 1
         self._root.flush()
-        self._seen = self._root.table
-        return self._seen
+        self.seen = self._root.table
+        return self.seen
 
     def is_newest(self, table: VoterTable) -> bool:
         self._check()
@@ -192,7 +192,7 @@ class MemoryVoterLog:
     def _check(self) -> None:
         self._check_answers()
         self._check_directory()
-        seen, versions = self._seen, self._root.versions
+        seen, versions = self.seen, self._root.versions
         if seen is not None and (
             seen.version >= len(versions) or versions[seen.version] is not seen
         ):
@@ -208,18 +208,22 @@ class MemoryVoterLog:
             raise ReplicaLostError("the root has another directory")
 
     def commit(
-        self, table: VoterTable, change: TableChange, source: "MemoryVoterLog | None" = None
+        self,
+        table: VoterTable,
+        change: TableChange,
+        source: "MemoryVoterLog | MetadataBatch | None" = None,
     ) -> VoterTable:
         self._check_answers()
-        copied = [] if source is None else source.copy(change.appended)
+        batches: list[MetadataBatch] = []
+        if isinstance(source, MetadataBatch):
+            (header,) = change.appended
+            ends = source.base_offset, source.end_offset
+            assert (header.base_offset, header.end_offset) == ends
+            batches = [source]
+        elif source is not None:
+            batches = source.copy(change.appended)
         names = [each.write_id for each in change.appended]
-        return self._put(table, change, dict(zip(names, copied, strict=True)))
-
-    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
-        self._check_answers()
-        (header,) = change.appended
-        assert (header.base_offset, header.end_offset) == (batch.base_offset, batch.end_offset)
-        return self._put(table, change, {header.write_id: batch})
+        return self._put(table, change, dict(zip(names, batches, strict=True)))
 
     def copy(self, headers: Sequence[RaftBatch]) -> list[MetadataBatch]:
         self._check_answers()
@@ -251,7 +255,7 @@ class MemoryVoterLog:
             root.flush()
         if fault is not None:
             raise CommitOutcomeUnknownError("the store failed while committing")
-        self._seen = root.table
+        self.seen = root.table
         return root.table
 
     def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:

@@ -111,8 +111,8 @@ class DeltaMetadataLog(QuorumLog):
             new_id=lambda: uuid4().hex,
             settings=QuorumSettings(),
         )
-        for _, table in tables.values():
-            self.tables.note(table)
+        for key in self._given_logs:
+            self.tables.log_of(key)
 
     def _open_voter(self, voter: Voter) -> VoterLog:
         """Return a voter's table: on the root that was given, or on the one that the log names."""

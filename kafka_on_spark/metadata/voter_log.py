@@ -101,6 +101,7 @@ class VoterLog:
 
     Attributes:
         uri: The table, for people and for Spark.
+        seen: The newest version of it that was loaded or committed here.
     """
 
     def __init__(
@@ -114,9 +115,9 @@ class VoterLog:
         self._files = RootFiles(metadata_root, options)
         self._delta = DeltaLog(self.uri, options)
         self._table: VoterTable | None = None
-        self._seen: VoterTable | None = None
+        self.seen: VoterTable | None = None
         self._log_files: list[LogFile] = []
-        self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
+        self._in_hand: tuple[Sequence[RaftBatch], Sequence[EncodedBatch]] = ((), ())
         self._is_merge_due = False
         self._upkeep = VoterUpkeep(self._files, self.root, self._delta, options, self._load_files)
 
@@ -153,9 +154,9 @@ class VoterLog:
             self._log_files = log_files(self._delta.active_files())
             log = raft_log_of(self._log_files)
             found = table_of(self.key, self._delta.counters(), log, self._delta.version)
-            if commits is None and self._seen is not None and not goes_on_from(self._seen, found):
+            if commits is None and self.seen is not None and not goes_on_from(self.seen, found):
                 raise ReplicaLostError("what was seen of the table is not in it any more")
-        self._table = self._seen = found
+        self._table = self.seen = found
         return found
 
     def _load_files(self) -> tuple[VoterTable, list[LogFile]]:
@@ -195,11 +196,15 @@ class VoterLog:
     # Committing
 
     def commit(
-        self, table: VoterTable, change: TableChange, source: "VoterLog | None" = None
+        self,
+        table: VoterTable,
+        change: TableChange,
+        source: "VoterLog | MetadataBatch | None" = None,
     ) -> VoterTable:
         """Commit `change` at the version after `table`; return the table that it leads to.
 
-        What it appends is copied from `source` first, and is durable before the commit.
+        What it appends is durable before the commit: the one new batch, or what is copied from
+        another voter.
 
         Raises:
             CommitConflictError: The table had moved on. `change` is not in it.
@@ -208,24 +213,15 @@ class VoterLog:
             KafkaStorageError: A root does not answer. Nothing was put.
         """
         batches: Sequence[EncodedBatch] = []
-        if change.appended:
+        if isinstance(source, MetadataBatch):
+            content = encode_file(source.records, source.stamp, source.base_offset)
+            batches = [EncodedBatch(source.stamp.time_ms, content)]
+            self._in_hand = change.appended, batches
+        elif change.appended:
             assert source is not None, change
             batches = source.copy(change.appended)
             if any(each.has_expired for each in batches):
                 self._take_snapshot(source)
-        return self._as_unknown(table, change, batches)
-
-    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
-        """Do as `commit`; the one batch that `change` appends holds the records of `batch`."""
-        (header,) = change.appended
-        content = encode_file(batch.records, batch.stamp, batch.base_offset)
-        encoded = EncodedBatch(batch.stamp.time_ms, content)
-        self._in_hand = header, encoded
-        return self._as_unknown(table, change, [encoded])
-
-    def _as_unknown(
-        self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
-    ) -> VoterTable:
         try:
             return self._commit(table, change, batches)
         except RootHangsError as error:
@@ -244,7 +240,14 @@ class VoterLog:
             if self._delta.version != table.version:
                 raise CommitConflictError("decided on an old version", version=table.version + 1)
             removed = [] if change.cut_to is None else self._files_from(change.cut_to)
-            added = self._write(change.appended, batches)
+            # Every file has a name of its own, so a batch that was cut and is brought back by a
+            # later leader has another name than the one that a cleaner may be removing.
+            added = [
+                write_file(self._files, self.uri, [header], each.content, each.time_ms)
+                for header, each in zip(change.appended, batches, strict=True)
+            ]
+            if added and is_local(self.uri):
+                flush([self.uri])
             try:
                 self._delta.commit(
                     table.version,
@@ -258,7 +261,7 @@ class VoterLog:
                 self._table = None
                 raise
             self._log_files = [*self._log_files[: len(self._log_files) - len(removed)], *added]
-            self._table = self._seen = after
+            self._table = self.seen = after
             self._is_merge_due |= after.version % MERGE_INTERVAL == 0
         return after
 
@@ -268,22 +271,6 @@ class VoterLog:
         if found and found[0].base_offset < offset:
             raise CorruptLogError(f"a merged file would be cut at {offset}", root=self.root)
         return found
-
-    def _write(
-        self, headers: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
-    ) -> list[LogFile]:
-        """Write batches, oldest first, as flushed files, one each; return these.
-
-        Every file has a name of its own, so a batch that was cut and is brought back by a later
-        leader comes under another name than the one that a cleaner may be removing.
-        """
-        added = [
-            write_file(self._files, self.uri, [header], each.content, each.time_ms)
-            for header, each in zip(headers, batches, strict=True)
-        ]
-        if added and is_local(self.uri):
-            flush([self.uri])
-        return added
 
     # Reading
 
@@ -296,10 +283,8 @@ class VoterLog:
         """Return the batches of `headers`, which follow each other, as one version of the table has
         them: the one that this process has just appended is still in its hand.
         """
-        known, content = self._in_hand
-        if content is not None and [known] == [*headers]:
-            return [content]
-        return self._read_encoded(headers)
+        appended, batches = self._in_hand
+        return batches if [*appended] == [*headers] else self._read_encoded(headers)
 
     @on_root
     def _read_encoded(self, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:

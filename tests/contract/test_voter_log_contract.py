@@ -63,7 +63,7 @@ def decided(log, *names, time_ms=STAMP.time_ms, epoch=1):
     batch = MetadataBatch(
         base_offset=end, stamp=Stamp(time_ms=time_ms), records=settings_of(*names)
     )
-    return log.append(
+    return log.commit(
         table,
         append(
             table, epoch, end, base_offset=end, record_count=len(names), write_id="".join(names)

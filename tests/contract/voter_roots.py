@@ -87,7 +87,7 @@ def create_roots(folder, options):
     voters = VoterSet.of(Voter(log.key, log.root) for log in logs)
     header, batch = bootstrap(voters)
     for log in logs:
-        log.append(log.load(), TableChange(appended=(header,)), batch)
+        log.commit(log.load(), TableChange(appended=(header,)), batch)
     _lead(logs)
     return identities
 
@@ -132,7 +132,7 @@ def _lead(logs):
     for log in others:
         log.commit(log.load(), decide_vote(log.load(), candidate).change)
     change = begin_leadership(candidate, {log.key for log in logs}, "no-op-1")
-    leader.append(candidate, change, _no_op(candidate))
+    leader.commit(candidate, change, _no_op(candidate))
 
 
 def _no_op(candidate):
@@ -150,7 +150,7 @@ def lose_tail(roots, put_tail):
     stale = put_tail()
     candidate = successor.commit(successor.load(), stand(successor.load(), 2))
     change = begin_leadership(candidate, {candidate.key, roots.open(1).load().key}, "no-op-2")
-    successor.append(candidate, change, _no_op(candidate))
+    successor.commit(candidate, change, _no_op(candidate))
     _follow(roots.open(0), successor)
     return stale
 

@@ -1,4 +1,4 @@
-"""Keeps the newest table of each voter that this process has seen, and asks several at once.
+"""Keeps the voters' logs that this process has opened, and asks several at once.
 
 A voter that can't be asked is left out of the answers: it counts for nothing. Why is kept, for
 people. One error ends each call: a log that contradicts another (InconsistentClusterError).
@@ -130,6 +130,7 @@ class VoterTables:
     Attributes:
         voters: The newest set that a leader's log has shown.
         is_alone: Whether that is one voter, which is waited for as long as its calls take.
+        logs: All that were opened, also of former voters; each has the newest table that was seen.
         failures: Why a voter did not answer last; who answered is not in it.
         denied: How a voter's root refuses writes of this process, until it takes one.
     """
@@ -152,8 +153,7 @@ class VoterTables:
         self._side_by_side = side_by_side
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
-        self._logs: dict[VoterKey, VoterLog] = {}
-        self._newest: dict[VoterKey, VoterTable] = {}
+        self.logs: dict[VoterKey, VoterLog] = {}
         self._clock = clock
         self._under_way: defaultdict[VoterKey, set[VoterCall[Any]]] = defaultdict(set)
 
@@ -183,25 +183,24 @@ class VoterTables:
             ReplicaLostError: The root has another directory now.
             KafkaStorageError: It does not answer.
         """
-        with self._lock:
-            found, voter = self._logs.get(key), self._known[key]
+        found = self.logs.get(key)
         if found is None:
-            opened = self._open_log(voter)  # without the lock: its root may hang
+            opened = self._open_log(self._known[key])  # without the lock: its root may hang
             with self._lock:
-                found = self._logs.setdefault(key, opened)
+                found = self.logs.setdefault(key, opened)
         return found
 
     def newest(self, key: VoterKey) -> VoterTable | None:
-        return self._newest.get(key)
+        return self.logs[key].seen if key in self.logs else None
 
     def newest_of_all(self) -> dict[VoterKey, VoterTable]:
-        with self._lock:
-            return {key: self._newest[key] for key in self.voters.keys if key in self._newest}
+        return {each.key: each for each in map(self.newest, self.voters.keys) if each is not None}
 
     def seen(self) -> list[VoterTable]:
         """Return all tables, also of former voters."""
         with self._lock:
-            return list(self._newest.values())
+            logs = list(self.logs.values())
+        return [each.seen for each in logs if each.seen is not None]
 
     def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:
         """Ask the voters from now on that the best log names which this process has seen, or which
@@ -211,14 +210,13 @@ class VoterTables:
             self.use(found)
 
     def load(self, key: VoterKey) -> VoterTable:
-        return self.note(self.log_of(key).load())
+        return self.log_of(key).load()
 
     def look(self, key: VoterKey) -> VoterTable:
         """Return a voter's table as it is now; if nothing was committed since, that is one look."""
-        known = self._newest.get(key)
-        if known is not None and self.log_of(key).is_newest(known):
-            return known
-        return self.load(key)
+        voter = self.log_of(key)
+        known = voter.seen
+        return known if known is not None and voter.is_newest(known) else voter.load()
 
     def check_writable(self, key: VoterKey) -> None:
         """Check that a voter's root takes commits, as far as can be seen without one."""
@@ -238,18 +236,17 @@ class VoterTables:
         appends, or the new one."""
         key, voter = table.key, self.log_of(table.key)
         try:
-            if isinstance(appended, MetadataBatch):
-                after = voter.append(table, change, appended)
+            if appended is None or isinstance(appended, MetadataBatch):
+                after = voter.commit(table, change, appended)
             else:
-                source = None if appended is None else self.log_of(appended)
-                after = voter.commit(table, change, source)
+                after = voter.commit(table, change, self.log_of(appended))
         except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
             denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
             if isinstance(denial, RootAccessDeniedError):
                 self.denied[key] = denial
             raise
         self.denied.pop(key, None)
-        return self.note(after)
+        return after
 
     def as_met(self, error: KafkaOnSparkError) -> KafkaOnSparkError:
         """Return the error of a voter as its user meets it. What one of several lost, others may
@@ -257,14 +254,6 @@ class VoterTables:
         if self.is_alone and isinstance(error, ReplicaLostError):
             return InconsistentClusterError(error.message)
         return error
-
-    def note(self, table: VoterTable) -> VoterTable:
-        """Keep a voter's table, if it is the newest that was seen; return it."""
-        with self._lock:
-            known = self._newest.get(table.key)
-            if known is None or table.version >= known.version:
-                self._newest[table.key] = table
-        return table
 
     def each(
         self, keys: Iterable[VoterKey], ask: Ask[T], *, timeout_ms: int | None = None

@@ -37,7 +37,7 @@ def decide(leader, *records):
     table = leader.load()
     end = table.log.end_offset
     batch = MetadataBatch(base_offset=end, stamp=Stamp(time_ms=7), records=records)
-    return leader.append(
+    return leader.commit(
         table,
         append(table, 1, end, base_offset=end, record_count=len(records), write_id=f"w{end}"),
         batch,

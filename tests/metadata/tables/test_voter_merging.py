@@ -28,7 +28,7 @@ def decide(log, name):
     table = log.load()
     end = table.log.end_offset
     batch = MetadataBatch(base_offset=end, stamp=STAMP, records=settings_of(name))
-    return log.append(
+    return log.commit(
         table,
         append(table, table.quorum_epoch, end, base_offset=end, record_count=1, write_id=name),
         batch,

@@ -68,8 +68,8 @@ def flush_is_left_out(patch):
     def load(self):
         self._meets("load")
         self._check()
-        self._seen = self._root.table
-        return self._seen
+        self.seen = self._root.table
+        return self.seen
 
     patch.setattr(SimulatedVoterLog, "load", load)
 

@@ -164,7 +164,7 @@ class SimulatedVoterLog(MemoryVoterLog):
         self._flush(mine)
         if fault == "unsaid":
             raise CommitOutcomeUnknownError("the store failed while committing")
-        self._seen = mine
+        self.seen = mine
         return mine
 
     def _leave_behind(self, fault, put, change):
