@@ -64,13 +64,13 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     best_log,
 )
-from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
 from kafka_on_spark.metadata.records import (
     LeaderChangeRecord,
     MetadataBatch,
     Stamp,
     VotersRecord,
 )
+from kafka_on_spark.metadata.voter_log import VoterTables
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     best_log,
     find_write,
 )
-from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
 from kafka_on_spark.metadata.records import (
     LeaderChangeRecord,
     MetadataBatch,
@@ -39,6 +38,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     VotersRecord,
 )
+from kafka_on_spark.metadata.voter_log import VoterTables
 
 FIRST_EPOCHS: Final = 1_000_000
 """Of a generation's epochs, so many are for voters to begin with."""

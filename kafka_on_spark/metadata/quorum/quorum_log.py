@@ -43,6 +43,7 @@ from kafka_on_spark.metadata.quorum.raft import (
     outcome_of,
     view_of,
 )
+from kafka_on_spark.metadata.quorum.voter_calls import SideBySide, hanging
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     OffsetAndEpoch,
@@ -56,15 +57,8 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     has_write,
     is_snapshot_of,
 )
-from kafka_on_spark.metadata.quorum.voter_tables import (
-    OpenVoterLog,
-    SideBySide,
-    VoterTables,
-    follow,
-    hanging,
-)
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.metadata.voter_log import VoterLog
+from kafka_on_spark.metadata.voter_log import OpenVoterLog, VoterLog, VoterTables, follow
 
 log = logging.getLogger(__name__)
 

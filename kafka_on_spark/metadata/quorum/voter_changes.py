@@ -42,8 +42,8 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     best_log,
 )
-from kafka_on_spark.metadata.quorum.voter_tables import follow
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
+from kafka_on_spark.metadata.voter_log import follow
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,9 @@ from itertools import count, pairwise
 import pytest
 
 from kafka_on_spark.base.errors import QuorumUnavailableError
-from kafka_on_spark.metadata.quorum import quorum_log, voter_tables
-from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX
+from kafka_on_spark.metadata import voter_log
+from kafka_on_spark.metadata.quorum import quorum_log
+from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX
 from tests.voter_fakes import SETTINGS, STAMP, OneByOne, settings_of
 
 
@@ -130,7 +131,7 @@ class SlowVoter(OneByOne):
 def test_a_follower_that_is_slow_for_hours_stops_nobody_and_then_takes_what_it_lacks_in_bounded_commits(
     quorum, monkeypatch
 ):
-    monkeypatch.setattr(voter_tables, "FETCH_RECORDS_MAX", 25)
+    monkeypatch.setattr(voter_log, "FETCH_RECORDS_MAX", 25)
     leader, _, follower = quorum.roots
     process, names = quorum.process(), [f"decision {number}" for number in range(400)]
     end, waited_ms = process.decide("first").end_offset, 0

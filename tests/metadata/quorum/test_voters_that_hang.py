@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.quorum.quorum_log import likely_voters
-from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX, SLOW_CALLS_MAX
+from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from tests.metadata.quorum.hanging_voters import (
     LONG_S,
     SHORT_MS,
