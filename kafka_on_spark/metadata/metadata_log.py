@@ -51,7 +51,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     Voter,
     VoterKey,
     VoterSet,
-    VoterTable,
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.metadata.voter_log import VoterLog
@@ -97,7 +96,7 @@ class DeltaMetadataLog(QuorumLog):
         tables = tables_at_their_places(given, options)
         self._given = {root: given[root] for root in tables}
         self._given_roots = {identity.key: root for root, identity in self._given.items()}
-        self._given_logs = {each.key: each for each, _ in tables.values()}
+        self._given_logs = {each.key: each for each in tables.values()}
         (self.root, self.identity), *_ = self._given.items()
         self.voter_log = self._given_logs[self.identity.key]
         self.uri = self.voter_log.uri
@@ -274,7 +273,7 @@ class HintRoots:
 
 def tables_at_their_places(
     given: Mapping[str, MetadataIdentity], options: StorageOptions
-) -> Mapping[str, tuple[VoterLog, VoterTable]]:
+) -> Mapping[str, VoterLog]:
     """Return the tables of the given roots that can be read and are where their logs register them,
     in their order.
 
@@ -303,13 +302,11 @@ def _answers(asked: Mapping[str, Future[T]]) -> dict[str, T]:
     return found
 
 
-def _at_its_place(
-    root: str, identity: MetadataIdentity, options: StorageOptions
-) -> tuple[VoterLog, VoterTable]:
+def _at_its_place(root: str, identity: MetadataIdentity, options: StorageOptions) -> VoterLog:
     voter_log = VoterLog(root, identity, options)
     table = voter_log.load()
     check_place(root, table.key, table.log)
-    return voter_log, table
+    return voter_log
 
 
 def check_place(root: str, key: VoterKey, raft_log: RaftLog) -> None:

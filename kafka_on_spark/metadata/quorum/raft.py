@@ -41,8 +41,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.voter_table import (
+    NO_EPOCH,
     BatchKind,
-    Mark,
     RaftBatch,
     RaftLog,
     TableChange,
@@ -396,28 +396,17 @@ def newest_leader(tables: Mapping[VoterKey, VoterTable]) -> VoterKey | None:
     Raises:
         InconsistentClusterError: Two lead that epoch.
     """
-    marks = newest_marks(tables)
-    if len(marks) > 1:
-        keys = " and ".join(sorted(str(key) for key, _ in marks))
+    marks = [table.leaders[-1] for table in tables.values() if table.leaders]
+    epoch = max((marked for _, marked in marks), default=NO_EPOCH)
+    keys = {key for key, marked in marks if marked == epoch}
+    if len(keys) > 1:
+        names = " and ".join(sorted(map(str, keys)))
         raise InconsistentClusterError(
-            f"epoch {marks[0][1]} has two leaders, voters {keys}: a root was restored from a copy,"
+            f"epoch {epoch} has two leaders, voters {names}: a root was restored from a copy,"
             " or the cluster was forced at two places; stop everything, choose one of both, and"
             " empty the root of the other"
         )
-    return marks[0][0] if marks else None
-
-
-def newest_marks(tables: Mapping[VoterKey, VoterTable]) -> list[Mark]:
-    """Return the leaders that any of `tables` has marked in the highest epoch that has one: not
-    more than one, unless the cluster is broken."""
-    newest: list[Mark] = []
-    for table in tables.values():
-        for mark in table.leaders[-1:]:
-            if not newest or mark[1] > newest[0][1]:
-                newest = [mark]
-            elif mark[1] == newest[0][1] and mark not in newest:
-                newest.append(mark)
-    return newest
+    return next(iter(keys), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar, cast
 
 from kafka_on_spark.base.errors import (
-    ClusterClosedError,
     CommitConflictError,
     CommitOutcomeUnknownError,
     InconsistentClusterError,
@@ -78,12 +77,9 @@ class SideBySide:
 
     def __init__(self, root_of: Callable[[VoterKey], str]) -> None:
         self._root_of = root_of
-        self._is_closed = False
 
     def run(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> Iterator[VoterCall[T]]:
         """Yield `calls` as they end, for `timeout_ms` at most."""
-        if self._is_closed:
-            raise ClusterClosedError()
         done: SimpleQueue[VoterCall[T]] = SimpleQueue()
 
         def make(call: VoterCall[T]) -> None:
@@ -101,9 +97,6 @@ class SideBySide:
                 yield done.get(timeout=max(0, end_ms - clock.monotonic_ms()) / 1000)
             except Empty:
                 return
-
-    def close(self) -> None:
-        self._is_closed = True
 
 
 class VoterCalls:

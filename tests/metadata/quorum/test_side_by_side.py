@@ -5,19 +5,11 @@ from itertools import islice
 
 import pytest
 
-from kafka_on_spark.base.errors import ClusterClosedError
 from kafka_on_spark.metadata.quorum.voter_calls import SideBySide, VoterCall
 from kafka_on_spark.store.deadlines import THREADS_A_ROOT
 from tests.voter_fakes import key_of
 
 LONG_MS = 30_000
-
-
-@pytest.fixture
-def side_by_side():
-    made = SideBySide(str)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -32,7 +24,8 @@ def calls_of(*works):
     return [VoterCall(key_of(node), work) for node, work in enumerate(works)]
 
 
-def test_no_voter_waits_for_another_of_which_all_threads_hang(side_by_side, gate):
+def test_no_voter_waits_for_another_of_which_all_threads_hang(gate):
+    side_by_side = SideBySide(str)
     hang = lambda: gate.wait(30)  # noqa: E731
     for _ in range(2 * THREADS_A_ROOT):
         assert list(side_by_side.run(calls_of(hang), 0)) == []
@@ -40,10 +33,3 @@ def test_no_voter_waits_for_another_of_which_all_threads_hang(side_by_side, gate
     found = side_by_side.run(calls_of(hang, lambda: "one", lambda: "two"), LONG_MS)
 
     assert sorted(call.found for call in islice(found, 2)) == ["one", "two"]
-
-
-def test_once_closed_no_calls_are_taken(side_by_side):
-    side_by_side.close()
-
-    with pytest.raises(ClusterClosedError):
-        list(side_by_side.run(calls_of(lambda: "never"), LONG_MS))
