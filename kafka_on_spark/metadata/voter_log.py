@@ -534,7 +534,7 @@ class VoterTables(VoterCalls):
     """The voters' logs, and what was seen of them. Threads share it.
 
     Attributes:
-        logs: All that were opened, also of former voters; each has the newest table that was seen.
+        known: All that this process has heard of: voters, former ones, roots that may be some.
         denied: How a voter's root refuses writes of this process, until it takes one.
     """
 
@@ -548,29 +548,23 @@ class VoterTables(VoterCalls):
         timeout_ms: int,
     ) -> None:
         super().__init__(voters, side_by_side, clock, timeout_ms)
-        self.logs: dict[VoterKey, VoterLog] = {}
+        self.known = {each.key: each for each in voters.voters}
         self.denied: dict[VoterKey, RootAccessDeniedError] = {}
-        self._known = {each.key: each for each in voters.voters}
+        self._logs: dict[VoterKey, VoterLog] = {}
         self._open_log = open_log
 
     def use(self, voters: VoterSet) -> None:
         """Ask these voters from now on. Calls to former ones may still be under way."""
         if voters != self.voters:
-            with self._lock:
-                self._known |= {each.key: each for each in voters.voters}
+            with self._lock:  # others go through what is known
+                self.known = self.known | {each.key: each for each in voters.voters}
             self.voters = voters
             self.is_alone = len(voters.voters) == 1
-
-    @property
-    def known(self) -> tuple[VoterKey, ...]:
-        """All that this process has heard of: voters, former ones, and roots that may be some."""
-        with self._lock:
-            return tuple(self._known)
 
     def know(self, voter: Voter) -> None:
         """Have a root be asked for by its key, that is no voter as yet."""
         with self._lock:
-            self._known[voter.key] = voter
+            self.known = {**self.known, voter.key: voter}
 
     def log_of(self, key: VoterKey) -> VoterLog:
         """Return a voter's log; a former one's, too.
@@ -579,15 +573,15 @@ class VoterTables(VoterCalls):
             ReplicaLostError: The root has another directory now.
             KafkaStorageError: It does not answer.
         """
-        found = self.logs.get(key)
+        found = self._logs.get(key)
         if found is None:
-            opened = self._open_log(self._known[key])  # without the lock: its root may hang
+            opened = self._open_log(self.known[key])  # without the lock: its root may hang
             with self._lock:
-                found = self.logs.setdefault(key, opened)
+                found = self._logs.setdefault(key, opened)
         return found
 
     def newest(self, key: VoterKey) -> VoterTable | None:
-        return self.logs[key].seen if key in self.logs else None
+        return self._logs[key].seen if key in self._logs else None
 
     def newest_of_all(self) -> dict[VoterKey, VoterTable]:
         return {each.key: each for each in map(self.newest, self.voters.keys) if each is not None}
@@ -595,7 +589,7 @@ class VoterTables(VoterCalls):
     def seen(self) -> list[VoterTable]:
         """Return all tables, also of former voters."""
         with self._lock:
-            logs = list(self.logs.values())
+            logs = list(self._logs.values())
         return [each.seen for each in logs if each.seen is not None]
 
     def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:

@@ -151,6 +151,7 @@ class QuorumLog:
 
     Attributes:
         uri: The table that is named before a leader is known.
+        leader_uri: The leader's table, as it was last confirmed: for people and for Spark.
         tables: The voters' tables, as this process sees them.
         elections: Elections that this process waits for, or holds.
         settings: Says how patient it is, once it knows what the cluster's settings say.
@@ -172,6 +173,7 @@ class QuorumLog:
         new_id: Callable[[], str],
         settings: QuorumSettings,
     ) -> None:
+        self.leader_uri = self.uri
         self.led: LeaderView | None = None
         self.confirmed: LeaderView | None = None
         self.settings: AskSettings = lambda: settings
@@ -202,7 +204,10 @@ class QuorumLog:
         reading = self.elections.reading
         while True:
             began_ms = self._clock.monotonic_ms()
-            seen, led = self._look_around()
+            if known is not None and len(self.tables.known) == 1:
+                seen, led = self._look_at_only(known)
+            else:
+                seen, led = self._look_around()
             if led is not None and led is not known and not led.is_confirmed:
                 led = self._end_tail()
             if led is not None and (led is known or led.is_confirmed):
@@ -216,24 +221,30 @@ class QuorumLog:
             last_ms = until_ms if has_elected else None
             has_elected |= self.elections.wait_or_elect(reading, seen, began_ms, until_ms, last_ms)
 
-    def confirm_writable(self) -> LeaderView:
-        """Do as `confirm`; the leader's root takes commits of this process, as far as can be seen
-        without one. One that refuses them is replaced as after a commit."""
-        start_ms = self._clock.monotonic_ms()
-        while True:
-            began_ms, led = self._clock.monotonic_ms(), self.confirm()
-            try:
-                self.tables.check_writable(led.key)
-            except RootAccessDeniedError:
-                if self.tables.is_alone:
-                    raise
-                self.elections.wait_for_commits(led.key, began_ms, start_ms + self._patience_ms())
-            else:
-                return led
+    def _look_at_only(
+        self, known: LeaderView
+    ) -> tuple[dict[VoterKey, VoterTable], LeaderView | None]:
+        """Do as `_look_around` where this process has heard of one voter only. What that voter's
+        table confirmed alone it confirms again if it has not changed: no other set of voters, and
+        no other generation of the cluster, was ever seen."""
+        tables = self.tables
+        try:
+            table = tables.look(known.key)
+        except UNREADABLE as error:
+            tables.failures[known.key] = error
+            return {}, None
+        tables.failures.pop(known.key, None)
+        if table is known.table:
+            return {table.key: table}, known
+        led = view_of(table)
+        if led is None or not led.is_confirmed:
+            return self._look_around()
+        tables.use(led.voters)
+        return {table.key: table}, led
 
     def _look_around(self) -> tuple[dict[VoterKey, VoterTable], LeaderView | None]:
-        """Return voters' tables as they are now, and the leader that they show: those that confirm
-        it, or all that answer. A table that confirms itself and has not changed shows what it did.
+        """Return voters' tables as they are now, those that confirm a leader or all that answer,
+        and the leader that they show.
 
         The list of voters that this process began with may be old: the voters that any table names
         are asked, too, until none names a newer set (KIP-853). Where they don't answer, former
@@ -246,9 +257,6 @@ class QuorumLog:
         for _ in range(DISCOVERIES_MAX):
             for table in tables.each(keys, tables.look):
                 seen[table.key] = table
-                known = self.confirmed
-                if known is not None and known.table is table and len(known.voters.keys) == 1:
-                    return seen, known
                 led = leader_among(seen)
                 if led is not None and led.is_confirmed:
                     tables.use(led.voters)
@@ -301,6 +309,7 @@ class QuorumLog:
         known = self.confirmed
         if known is None or led.log.end_offset >= known.log.end_offset:
             self.confirmed = led
+            self.leader_uri = self.tables.log_of(led.key).uri
 
     # Appending.
 
@@ -364,13 +373,15 @@ class QuorumLog:
             CommitConflictError: Another commit stands at its version. Was it put before, that may
                 be its own.
         """
-        if self.tables.hangs(write.table.key):
-            write.failure = hanging(write.table.key)
-            return False
-        put = partial(self.tables.commit, write.table, write.change, write.batch)
-        timeout_ms = self._answer_ms(len(write.batch.records))
+        key, tables = write.table.key, self.tables
+        put = partial(tables.commit, write.table, write.change, write.batch)
         try:
-            leader = self.tables.in_time(write.table.key, put, timeout_ms)
+            if tables.is_alone:
+                leader = put()
+            elif tables.hangs(key):
+                raise hanging(key)
+            else:
+                leader = tables.in_time(key, put, self._answer_ms(len(write.batch.records)))
         except (CommitOutcomeUnknownError, ProtocolError) as error:
             write.may_stand |= isinstance(error, CommitOutcomeUnknownError)
             write.failure = error
@@ -444,7 +455,9 @@ class QuorumLog:
         known = self.confirmed
         if known is not None and to_offset is not None and to_offset <= known.log.end_offset:
             return self._batches(known, from_offset, to_offset)  # it stays as it is
-        view = self._confirm_generation()
+        view = self.confirm()
+        if len(self.tables.known) > 1:
+            check_generations(self.tables.seen(), view.epoch)
         end = view.log.end_offset
         if from_offset > end:
             raise InconsistentClusterError(
@@ -456,12 +469,6 @@ class QuorumLog:
         batches = self._batches(view, from_offset, end) if from_offset < end else []
         self._read_end = end  # only now: what could not be read is still to be waited for
         return batches
-
-    def _confirm_generation(self) -> LeaderView:
-        """Return the leader as a majority has just confirmed it."""
-        view = self.confirm()
-        check_generations(self.tables.seen(), view.epoch)
-        return view
 
     def has_next(self) -> bool:
         """Return whether there may be a commit after the newest that was read: one look at the
@@ -509,8 +516,11 @@ class QuorumLog:
     def _of_all(self, ask: Callable[[VoterLog], T]) -> list[T]:
         """Return what all voters say that answer. One that fails or hangs would hold up the others,
         and is asked only if all do."""
-        keys, troubled = self.tables.voters.keys, self.tables.troubled()
-        return list(self._answers([each for each in keys if each not in troubled] or keys, ask))
+        keys: Sequence[VoterKey] = self.tables.voters.keys
+        if not self.tables.is_alone:
+            troubled = self.tables.troubled()
+            keys = [each for each in keys if each not in troubled] or keys
+        return list(self._answers(keys, ask))
 
     def offset_at(self, time_ms: int) -> Offset:
         """Return where the log ended at a moment, as `log_end_at` does."""
@@ -522,12 +532,6 @@ class QuorumLog:
         """Return the time of the leader's root; None: it tells none now, or nobody leads."""
         known = self.confirmed
         return None if known is None else self.tables.root_ms(known.key)
-
-    @property
-    def leader_uri(self) -> str:
-        """The leader's table, as it was last confirmed: for people and for Spark."""
-        known = self.confirmed
-        return self.uri if known is None else self.tables.log_of(known.key).uri
 
     def describe(self) -> QuorumDescription:
         """Return who leads, and how far each voter is, all of them asked anew."""
@@ -572,17 +576,29 @@ class QuorumLog:
         return sum(self._of_all(lambda each: each.clean(now_ms)))
 
     def check_writable(self) -> None:
-        """Check that this process may append: to the leader's root, and a majority's.
+        """Check that this process may append: to the leader's root, and a majority's, as far as can
+        be seen without a commit. A leader that refuses is replaced as after a commit.
 
         Raises:
             RootAccessDeniedError: It may not, also with all voters there; or the leader's root
                 refuses it, and takes commits of others.
             And what voters that are away raise, with which it may.
         """
-        led = self.confirm_writable()
+        start_ms = self._clock.monotonic_ms()
+        while True:
+            began_ms, led = self._clock.monotonic_ms(), self.confirm()
+            try:
+                self.tables.check_writable(led.key)
+                break
+            except RootAccessDeniedError:
+                if self.tables.is_alone:
+                    raise
+                self.elections.wait_for_commits(led.key, began_ms, start_ms + self._patience_ms())
+        if not self.tables.is_alone:
+            self._check_followers_writable(led)
+
+    def _check_followers_writable(self, led: LeaderView) -> None:
         voters, granted = self.tables.voters, {led.key}
-        if self.tables.is_alone:
-            return
         failures_met: dict[VoterKey, ProtocolError] = {}
         held, failures = led.held, self.tables.failures
         # Voters that have just confirmed the leader answer; others may hang.
@@ -607,7 +623,8 @@ class QuorumLog:
         """Return the newest readable snapshot on any voter that answers, as a batch that ends at
         its end offset; the newest of those up to `to_offset`. Only those of the committed log
         count. Voters that are slower than the leader and a majority are not waited for."""
-        view = self._confirm_generation()
+        view = self.confirm()
+        check_generations(self.tables.seen(), view.epoch)
         bound = view.log.end_offset if to_offset is None else to_offset
         tables = self.tables
         found: dict[VoterKey, Collection[OffsetAndEpoch]] = {}

@@ -5,6 +5,7 @@ A mutant patches what it changes; `plan` says which dangers bring it out.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from kafka_on_spark.metadata import voter_log
@@ -120,15 +121,22 @@ def older_epochs_are_counted(patch):
     def is_confirmed(self):
         return (self.counted_end or 0) >= self.log.epoch_start(self.epoch)
 
-    confirmed = QuorumLog._confirm_generation
+    read, confirm = QuorumLog.read, QuorumLog.confirm
 
-    def counted(self):
-        view = confirmed(self)
+    def confirm_cut(self):
+        view = confirm(self)
         return replace(view, table=replace(view.table, log=view.log.cut_to(view.counted_end)))
+
+    def counted(self, **bounds):
+        self.confirm = partial(confirm_cut, self)
+        try:
+            return read(self, **bounds)
+        finally:
+            del self.confirm
 
     patch.setattr(LeaderView, "counted_end", property(counted_end))
     patch.setattr(LeaderView, "is_confirmed", property(is_confirmed))
-    patch.setattr(QuorumLog, "_confirm_generation", counted)
+    patch.setattr(QuorumLog, "read", counted)
     patch.setattr(voter_log, "FETCH_RECORDS_MAX", 1)
 
 

@@ -10,6 +10,7 @@ from tests.simulation.quorum.voter_change_mutants import VOTER_CHANGE_MUTANTS
 SEEDS_MAX = 60
 
 FIRST_SEEDS = {
+    quorum_mutants.emptied_root_keeps_its_identity: 4,
     quorum_mutants.voter_follows_uncut: 10,
     voter_change_mutants.voter_is_removed_whoever_answers: 2,
 }
