@@ -550,7 +550,7 @@ def partition_report(
         digest = seen.chain_at(mark)
         borders = [] if digest is None else [(mark, digest)]
         borders += [(each.end_offset, each.chain_digest) for each in above[-BORDERS_MAX:]]
-        leaderships = epoch_history(seen).entries
+        leaderships = epoch_history(seen)
         epoch_start = leaderships[-1].start_offset if leaderships else seen.log_end_offset
     return PartitionReport(
         key=key,

@@ -13,7 +13,6 @@ inside an epoch, and epochs alone would keep them apart for ever.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -22,7 +21,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     UnknownLeaderEpochError,
 )
-from kafka_on_spark.base.ids import LeaderEpoch, Offset, ensure
+from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX, LogPart, MergedSegment
 from kafka_on_spark.log.compaction import has_missed_tombstones, lacks_replaced_records
@@ -32,15 +31,15 @@ from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
 _LEADER_EPOCH: Final = attrgetter("leader_epoch")
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEntry:
+class EpochEntry(NamedTuple):
     """A leadership's first offset in a log."""
 
     leader_epoch: LeaderEpoch
     start_offset: Offset
 
-    def __post_init__(self) -> None:
-        ensure(self.leader_epoch >= 0 and self.start_offset >= 0, self)
+
+EpochHistory = tuple[EpochEntry, ...]
+"""The leaderships of one log, oldest first: epochs and start offsets both rise."""
 
 
 class EpochEnd(NamedTuple):
@@ -48,35 +47,6 @@ class EpochEnd(NamedTuple):
 
     leader_epoch: LeaderEpoch
     end_offset: Offset
-
-
-@dataclass(frozen=True, slots=True)
-class EpochHistory:
-    """The leaderships of one log, oldest first: epochs and start offsets both rise."""
-
-    entries: tuple[EpochEntry, ...] = ()
-
-    @property
-    def latest_epoch(self) -> LeaderEpoch | None:
-        return self.entries[-1].leader_epoch if self.entries else None
-
-    def end_offset_for(
-        self, leader_epoch: LeaderEpoch | None, log_end_offset: Offset
-    ) -> EpochEnd | None:
-        """Return where `leader_epoch`, or the largest epoch below it, ends.
-
-        The latest epoch ends at the log end. An epoch older than all is returned itself, with the
-        start of the first. An epoch above all, or none, has no end: None.
-        """
-        if leader_epoch is None:
-            return None
-        if leader_epoch == self.latest_epoch:
-            return EpochEnd(leader_epoch, log_end_offset)
-        above = bisect_right(self.entries, leader_epoch, key=_LEADER_EPOCH)
-        if above == len(self.entries):
-            return None
-        own = self.entries[above - 1].leader_epoch if above else leader_epoch
-        return EpochEnd(own, self.entries[above].start_offset)
 
 
 def epoch_history(state: ReplicaState) -> EpochHistory:
@@ -91,11 +61,28 @@ def epoch_history(state: ReplicaState) -> EpochHistory:
     fence = state.leader_epoch
     if fence is not None and (not entries or entries[-1].leader_epoch < fence):
         entries.append(EpochEntry(fence, state.log_end_offset))
-    return EpochHistory(tuple(entries))
+    return tuple(entries)
 
 
 def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch | None) -> EpochEnd | None:
-    return epoch_history(state).end_offset_for(leader_epoch, state.log_end_offset)
+    return epoch_end(epoch_history(state), leader_epoch, state.log_end_offset)
+
+
+def epoch_end(
+    history: EpochHistory, leader_epoch: LeaderEpoch | None, log_end_offset: Offset
+) -> EpochEnd | None:
+    """Return where `leader_epoch`, or the largest epoch below it, ends.
+
+    The latest epoch ends at the log end. An epoch older than all is returned itself, with the
+    start of the first. An epoch above all, or none, has no end: None.
+    """
+    if leader_epoch is None or not history or leader_epoch > history[-1].leader_epoch:
+        return None
+    if leader_epoch == history[-1].leader_epoch:
+        return EpochEnd(leader_epoch, log_end_offset)
+    above = bisect_right(history, leader_epoch, key=_LEADER_EPOCH)
+    own = history[above - 1].leader_epoch if above else leader_epoch
+    return EpochEnd(own, history[above].start_offset)
 
 
 def latest_epoch_with_records(state: ReplicaState) -> LeaderEpoch | None:

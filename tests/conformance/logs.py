@@ -83,14 +83,12 @@ def in_chain(log: ReplicaState, batches: Iterable[Batch]) -> tuple[Batch, ...]:
 
 def history_of(entries: Sequence[Sequence[int]]) -> EpochHistory:
     """Return [[epoch, start offset], ...] as a history."""
-    return EpochHistory(
-        tuple(EpochEntry(LeaderEpoch(epoch), Offset(start)) for epoch, start in entries)
-    )
+    return tuple(EpochEntry(LeaderEpoch(epoch), Offset(start)) for epoch, start in entries)
 
 
 def entries_of(history: EpochHistory) -> list[list[int]]:
     """Return a history as [[epoch, start offset], ...]."""
-    return [[each.leader_epoch, each.start_offset] for each in history.entries]
+    return [[each.leader_epoch, each.start_offset] for each in history]
 
 
 def assigned(history: EpochHistory, entry: EpochEntry) -> EpochHistory:
@@ -100,20 +98,20 @@ def assigned(history: EpochHistory, entry: EpochEntry) -> EpochHistory:
     an epoch not below it or with a start at or after it, was cut off and is dropped. Source:
     LeaderEpochFileCache.assign.
     """
-    last = history.entries[-1] if history.entries else None
+    last = history[-1] if history else None
     if last and last.leader_epoch == entry.leader_epoch and last.start_offset <= entry.start_offset:
         return history
     kept = (
         each
-        for each in history.entries
+        for each in history
         if each.leader_epoch < entry.leader_epoch and each.start_offset < entry.start_offset
     )
-    return EpochHistory((*kept, entry))
+    return (*kept, entry)
 
 
 def cut_from_end(history: EpochHistory, end_offset: Offset) -> EpochHistory:
     """Return the history of the log cut at `end_offset`: epochs that start there are gone."""
-    return EpochHistory(tuple(each for each in history.entries if each.start_offset < end_offset))
+    return tuple(each for each in history if each.start_offset < end_offset)
 
 
 def cut_from_start(history: EpochHistory, start_offset: Offset) -> EpochHistory:
@@ -122,11 +120,11 @@ def cut_from_start(history: EpochHistory, start_offset: Offset) -> EpochHistory:
     The epoch that has the start begins there; a history that ends before it keeps its latest
     epoch, so that an emptied log still knows it.
     """
-    before = [each for each in history.entries if each.start_offset <= start_offset]
+    before = [each for each in history if each.start_offset <= start_offset]
     if not before:
         return history
     first = EpochEntry(before[-1].leader_epoch, start_offset)
-    return EpochHistory((first, *history.entries[len(before) :]))
+    return (first, *history[len(before) :])
 
 
 def log_with_history(

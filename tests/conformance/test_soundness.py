@@ -78,7 +78,7 @@ def holds(vector):
 # What of the product answers the vectors of each kind. `.ci/uncalled.py` sees that it runs.
 # fmt: off
 ANSWERS = {
-    "leader_epoch_cache":       ["log.truncation:EpochHistory.end_offset_for", "log.truncation:epoch_history"],
+    "leader_epoch_cache":       ["log.truncation:epoch_end", "log.truncation:epoch_history"],
     "epoch_log":                ["log.truncation:end_offset_for", "log.operations:adopt"],
     "offsets_for_leader_epoch": ["log.truncation:end_offset_for", "controller.fetch_plan:check_request"],
     "fetch_divergence":         ["log.truncation:check_fetch", "controller.fetch_plan:check_request"],

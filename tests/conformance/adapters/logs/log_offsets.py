@@ -10,7 +10,7 @@ from kafka_on_spark.log.truncation import EpochEntry, check_fetch, epoch_history
 from kafka_on_spark.produce.append_rounds import check_keys
 from kafka_on_spark.produce.leader_log import PartitionBatch
 from tests.builders import KEY, NOW_MS, staged
-from tests.conformance.adapters.replication.epochs import EpochLog
+from tests.conformance.adapters.replication.epochs import EpochLog, latest
 from tests.conformance.logs import batch_of, entries_of, log_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 from tests.conformance.world import World, adopted, extended
@@ -143,7 +143,7 @@ class ListOffsets(Adapter):
 
     def op_assign_epoch(self, epoch, start_offset):
         entry = EpochEntry(epoch, start_offset)
-        assert entry in epoch_history(adopted(self.state, epoch)).entries
+        assert entry in epoch_history(adopted(self.state, epoch))
         self.epochs.state = adopted(self.state, epoch)
 
     def op_truncate_to(self, offset):
@@ -175,12 +175,12 @@ def find(state, timestamp):
     if timestamp in ("EARLIEST", "EARLIEST_LOCAL"):
         start = state.log_start_offset
         epoch = state.epoch_at(start)
-        epoch = epochs.latest_epoch if epoch is None else epoch
+        epoch = latest(epochs) if epoch is None else epoch
         return FoundOffset(offset=start, timestamp_us=None, leader_epoch=epoch)
     # Where no records are, the epoch is the fence.
     if timestamp == "LATEST":
         return FoundOffset(
-            offset=state.log_end_offset, timestamp_us=None, leader_epoch=epochs.latest_epoch
+            offset=state.log_end_offset, timestamp_us=None, leader_epoch=latest(epochs)
         )
     if timestamp == "MAX_TIMESTAMP":
         return offset_of_latest_time(state, read_nothing)

@@ -12,6 +12,7 @@ from kafka_on_spark.log.truncation import (
     EpochEntry,
     check_fetch,
     end_offset_for,
+    epoch_end,
     epoch_history,
     latest_epoch_with_records,
 )
@@ -41,16 +42,17 @@ class LeaderEpochCache(Adapter):
 
     def op_assign(self, epoch, start_offset):
         try:
-            entry = EpochEntry(LeaderEpoch(epoch), Offset(start_offset))
+            batch_of(start_offset, epoch)  # no log has one of a negative epoch or offset
         except AssertionError as error:
             raise IllegalArgumentError from error
+        entry = EpochEntry(LeaderEpoch(epoch), Offset(start_offset))
         self.history = assigned(self.history, entry)
 
     def op_latest_epoch(self):
-        return self.history.latest_epoch
+        return latest(self.history)
 
     def op_end_offset_for(self, epoch, log_end_offset):
-        return undefined_or(self.history.end_offset_for(given(epoch), log_end_offset))
+        return undefined_or(epoch_end(self.history, given(epoch), log_end_offset))
 
     def op_reload(self):
         """Read the history back from where it is kept: the batch headers of a log that has it."""
@@ -70,7 +72,7 @@ class LeaderEpochCache(Adapter):
         self.history = history_of([])
 
     def op_previous_epoch(self, epoch=None):
-        asked = self.history.latest_epoch if epoch is None else epoch
+        asked = latest(self.history) if epoch is None else epoch
         found = [] if asked is None else self._entries(lambda epoch: epoch < asked)
         return found[-1].leader_epoch if found else None
 
@@ -85,10 +87,14 @@ class LeaderEpochCache(Adapter):
         return entry_of(self._entries(lambda other: other == epoch))
 
     def _entries(self, is_asked):
-        return [each for each in self.history.entries if is_asked(each.leader_epoch)]
+        return [each for each in self.history if is_asked(each.leader_epoch)]
 
     def expected(self):
         return {"entries": entries_of(self.history)}
+
+
+def latest(history):
+    return history[-1].leader_epoch if history else None
 
 
 def entry_of(found):
@@ -132,13 +138,13 @@ class EpochLog(Adapter):
 
     def op_append_follower(self, base_offset, count, batch_epoch):
         known = epoch_history(self.state)
-        self._adopt(max(batch_epoch, known.latest_epoch or 0))
+        self._adopt(max(batch_epoch, latest(known) or 0))
         fetched = in_chain(self.state, [batch_of(base_offset, batch_epoch, count)])
         change = operations.append_fetched(
             self.state, fetched, leader_epoch=self.state.leader_epoch
         )
-        latest = assigned(known, EpochEntry(batch_epoch, base_offset)).latest_epoch
-        self.state = replace(self.state.apply(change), leader_epoch=latest)
+        after = assigned(known, EpochEntry(batch_epoch, base_offset))
+        self.state = replace(self.state.apply(change), leader_epoch=latest(after))
 
     def _adopt(self, epoch):
         change = operations.adopt(self.state, leader_epoch=epoch, truncate_to=None, floor=Offset(0))
@@ -182,7 +188,7 @@ class EpochLog(Adapter):
         return {
             "batch_epochs": f"all {epochs[0]}" if len(epochs) == 1 else epochs,
             "entries": entries_of(history),
-            "latest_epoch": history.latest_epoch,
+            "latest_epoch": latest(history),
             "log_end_offset": self.state.log_end_offset,
         }
 
