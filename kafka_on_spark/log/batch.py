@@ -75,7 +75,7 @@ class Segment:
     @property
     def uuid(self) -> str:
         """The file's identity, the same under every epoch's name."""
-        return uuid_in_name(self.file_name)
+        return self.file_name.split("-", 2)[1]
 
     @property
     def digest(self) -> str:
@@ -86,10 +86,6 @@ class Segment:
         if self.epoch_in_name == leader_epoch:
             return self
         return replace(self, file_name=segment_name(leader_epoch, self.uuid, self.digest))
-
-
-def uuid_in_name(file_name: str) -> str:
-    return file_name.split("-", 2)[1]
 
 
 def segment_name(leader_epoch: LeaderEpoch, uuid: str, digest: str) -> str:
@@ -166,10 +162,8 @@ class StagedBatch:
     has_keyless: bool = False
 
     def __post_init__(self) -> None:
-        has_records = bool(self.segments) and all(each.record_count for each in self.segments)
-        ensure(has_records, "an append without records has no batch")
-        uuids = {segment.uuid for segment in self.segments}
-        ensure(len(uuids) == len(self.segments), self.segments)
+        with_records = {each.uuid for each in self.segments if each.record_count}
+        ensure(0 < len(with_records) == len(self.segments), self.segments)
 
     @property
     def record_count(self) -> int:
@@ -177,10 +171,11 @@ class StagedBatch:
 
     @property
     def first_epoch(self) -> LeaderEpoch:
-        """The first leadership that may have appended these files."""
+        """The first leadership that may have appended these files: an append names all of them by
+        the epoch in which it began."""
         if self.renamed_from is not None:
             return self.renamed_from
-        return min(segment.epoch_in_name for segment in self.segments)
+        return self.segments[0].epoch_in_name
 
     def renamed(self, leader_epoch: LeaderEpoch) -> Self:
         """Return the append with its files under names of `leader_epoch`."""
@@ -254,27 +249,6 @@ class Batch:
     def named_under(self, leader_epoch: LeaderEpoch) -> Self:
         segments = tuple(each.named_under(leader_epoch) for each in self.segments)
         return replace(self, segments=segments)
-
-
-def with_offsets(
-    staged: StagedBatch, *, base_offset: Offset, leader_epoch: LeaderEpoch, now_ms: int
-) -> Batch:
-    segments = staged.segments
-    if staged.is_log_append_time:
-        time_us = now_ms * 1000
-        segments = tuple(
-            replace(each, timestamp_min_us=time_us, timestamp_max_us=time_us) for each in segments
-        )
-    return Batch(
-        base_offset=base_offset,
-        record_count=staged.record_count,
-        leader_epoch=leader_epoch,
-        partition_count=staged.partition_count,
-        producer=staged.producer,
-        appended_at_ms=now_ms,
-        segments=segments,
-        has_append_time=staged.is_log_append_time,
-    )
 
 
 OFFSETS_MAX: Final = 2**31 - 1

@@ -20,13 +20,7 @@ from kafka_on_spark.base.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ensure
-from kafka_on_spark.log.batch import (
-    LogPart,
-    MergedSegment,
-    Segment,
-    StagedBatch,
-    with_offsets,
-)
+from kafka_on_spark.log.batch import Batch, LogPart, MergedSegment, Segment, StagedBatch
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
@@ -69,12 +63,26 @@ def append(
     if found is not None:
         return found
     check_named_under(staged.segments, leader_epoch)
-    check_writer(state, staged.writer)
+    if staged.writer is not None:
+        check_writer(state, staged.writer)
     if expected_offset is not None:
         check_end(state, expected_offset)
+    segments = staged.segments
+    if staged.is_log_append_time:
+        time_us = now_ms * 1000
+        segments = tuple(
+            replace(each, timestamp_min_us=time_us, timestamp_max_us=time_us) for each in segments
+        )
     batch = state.chained(
-        with_offsets(
-            staged, base_offset=state.log_end_offset, leader_epoch=leader_epoch, now_ms=now_ms
+        Batch(
+            base_offset=state.log_end_offset,
+            record_count=staged.record_count,
+            leader_epoch=leader_epoch,
+            partition_count=staged.partition_count,
+            producer=staged.producer,
+            appended_at_ms=now_ms,
+            segments=segments,
+            has_append_time=staged.is_log_append_time,
         )
     )
     return replace(_changed(state, "append"), log_end_offset=batch.end_offset, adds=(batch,))

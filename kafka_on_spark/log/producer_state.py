@@ -178,25 +178,16 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
         OutOfOrderSequenceError: It is below the producer's last one, and the log does not have it.
         UnknownProducerIdError: Nobody knows whether the log has it, or with which records.
     """
-    by_files = _find_files(state, staged)
-    if by_files is not None:
-        return AppendedBefore(by_files)
-    if staged.producer is None:
-        return None
-    return find_sequence(state, staged.producer)
-
-
-def _find_files(state: ReplicaState, staged: StagedBatch) -> Batch | None:
     wanted = {segment.uuid for segment in staged.segments}
     first_epoch = staged.first_epoch
     for batch in state.batches_with(wanted):
         if batch.leader_epoch < first_epoch:
-            return None
+            break
         if isinstance(batch, Batch):  # else its file's name is of the merge
             if not wanted <= {segment.uuid for segment in batch.segments}:
                 raise CorruptLogError("a part of an append is in the log", offset=batch.base_offset)
-            return batch
-    return None
+            return AppendedBefore(batch)
+    return None if staged.producer is None else find_sequence(state, staged.producer)
 
 
 def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefore | None:
@@ -277,10 +268,8 @@ def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> 
     )
 
 
-def check_writer(state: ReplicaState, writer: WriterFence | None) -> None:
+def check_writer(state: ReplicaState, writer: WriterFence) -> None:
     """Check that no newer writer under the same transactional id has begun to write this log."""
-    if writer is None:
-        return
     known = state.producers.get(writer.key)
     if known is not None and known.producer_epoch > writer.epoch:
         raise writer_fenced(writer, known.producer_epoch)

@@ -39,7 +39,7 @@ from kafka_on_spark.base.ids import (
     TopicId,
     ensure,
 )
-from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, uuid_in_name
+from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -208,7 +208,7 @@ class FileIndex:
             return self
         places = dict(self.places)
         for place in range(self.count, len(batches)):
-            uuids = (uuid_in_name(segment.file_name) for segment in batches[place].segments)
+            uuids = (segment.uuid for segment in batches[place].segments)
             places |= dict.fromkeys(uuids, place)
         return type(self)(len(batches), places)
 
@@ -360,11 +360,12 @@ class ReplicaState:
         batches, files = self.batches, self.files
         for place in range(len(batches) - 1, files.count - 1, -1):
             for segment in batches[place].segments:  # written out: this is most of an append
-                if uuid_in_name(segment.file_name) in uuids:
+                if segment.uuid in uuids:
                     yield batches[place]
                     break
         places = {files.places[uuid] for uuid in uuids if uuid in files.places}
-        yield from (batches[place] for place in sorted(places, reverse=True))
+        for place in sorted(places, reverse=True):
+            yield batches[place]
 
     @property
     def chain_digest(self) -> ChainDigest:

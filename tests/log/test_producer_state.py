@@ -196,7 +196,6 @@ def test_an_older_writer_is_fenced_and_no_other(known, asks, is_fenced):
     else:
         check_writer(state, writer)
     check_writer(state, WriterFence(transactional_id="another", epoch=0))
-    check_writer(state, None)
 
 
 def test_what_a_log_knows_of_a_producer_is_the_highest_of_headers_and_entries():

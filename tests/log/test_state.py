@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log import state as state_module
-from kafka_on_spark.log.batch import Batch, ProducerStamp, uuid_in_name
+from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.state import (
     batch_digests,
     check_chain,
@@ -202,7 +202,7 @@ def looked_for(state, uuids):
     return [
         batch
         for batch in reversed(state.batches)
-        if any(uuid_in_name(each.file_name) in uuids for each in batch.segments)
+        if any(each.uuid in uuids for each in batch.segments)
     ]
 
 

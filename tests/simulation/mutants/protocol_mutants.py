@@ -15,7 +15,8 @@ from kafka_on_spark.base.ids import KEEP, Offset
 from kafka_on_spark.controller import inspections, isr, lease, replica_tables, replication_round
 from kafka_on_spark.controller.sweep import SweepRound
 from kafka_on_spark.log import fetch as fetching
-from kafka_on_spark.log import operations, producer_state, replicas
+from kafka_on_spark.log import operations, replicas
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -65,6 +66,10 @@ def _forgetting(decide: Any) -> Any:
         return None if change is None else replace(change, producers=None)
 
     return decided
+
+
+def _nowhere(state: Any, uuids: Any) -> Iterator[Any]:
+    return iter(())
 
 
 def _no(*arguments: Any, **named: Any) -> bool:
@@ -156,7 +161,7 @@ MUTANTS = [
     Mutant(
         "files that stand in the log are not added again",
         (
-            (producer_state, "_find_files", _nothing),
+            (ReplicaState, "batches_with", _nowhere),
             (replicas, "find_put", _nothing),
             (leader_log, "find_put", _nothing),
         ),
