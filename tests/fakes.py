@@ -352,7 +352,7 @@ class MemorySegmentStore:
         source: ReplicaAddress,
         target: ReplicaAddress,
         segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
+        named: Sequence[Segment] | None = None,
         *,
         is_staged: bool = False,
     ) -> None:
@@ -360,7 +360,8 @@ class MemorySegmentStore:
             return
         self._roots[target.root].check_directory(target)
         present = self._roots[target.root].files.setdefault(folder(target), {})
-        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
+        for segment, own in zip(segments, named or segments, strict=True):
+            name = own.file_name
             if present.get(name) == _content(segment):
                 continue
             self._roots[source.root].check_answers()

@@ -460,9 +460,8 @@ class _Fetcher:
         segments, named = (
             [segment for part in each for segment in part.segments] for each in (whole, brought)
         )
-        names = None if named == segments else [each.file_name for each in named]
-        is_staged = names is None and self._order.staged.issuperset(segments)
-        self._segments.copy(source, target, segments, names, is_staged=is_staged)
+        is_staged = named == segments and self._order.staged.issuperset(segments)
+        self._segments.copy(source, target, segments, named, is_staged=is_staged)
         if not is_cut:
             return brought
         rest = self._segments.rewrite(

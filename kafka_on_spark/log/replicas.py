@@ -10,7 +10,7 @@ any Delta reader sees an ordinary table.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -330,7 +330,7 @@ class ReplicaLog:
             CommitOutcomeUnknownError: The store failed. `change` may be in the table.
         """
         try:
-            return within(self._address.root, lambda: self._commit(state, change))
+            return within(self._address.root, partial(self._commit, state, change))
         except RootHangsError as error:
             raise CommitOutcomeUnknownError(error.message, version=state.version + 1) from error
 
@@ -340,26 +340,26 @@ class ReplicaLog:
                 # Not by the version alone: another thread may have opened the table anew, and it
                 # may be another one by now, at the very version of `state`.
                 raise CommitConflictError("decided on another state", version=state.version + 1)
-            after = state.apply(change)
-            self._check_obeys(state, change)
+            after, removed = state.apply(change), state.removed_by(change)
+            self._check_obeys(state, change, is_removing=bool(removed))
             file = self._write_producers(state, change)
             self._delta.commit(
                 state.version,
                 operation=change.operation,
-                files=list(_files_of(state, change)),
+                files=_files_of(change, removed),
                 counters=_counters(after, change, file),
             )
             self._state = after
             self._producers = (file, after.producers)
             return after
 
-    def _check_obeys(self, state: ReplicaState, change: LogChange) -> None:
+    def _check_obeys(self, state: ReplicaState, change: LogChange, *, is_removing: bool) -> None:
         """Check that the root obeys the metadata log that decided `change`: each time if it adopts
         a leadership, raises the log start or removes files, and else once: see `CHECKED`."""
         only_adds = (
             change.leader_epoch == state.leader_epoch
             and change.log_start_offset == state.log_start_offset
-            and not state.removed_by(change)
+            and not is_removing
         )
         root, directory_id = self._address.root, self._address.directory_id
         known = (root, directory_id, self._options.key, self.registered_voters)
@@ -420,18 +420,21 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
     }
 
 
-def _files_of(state: ReplicaState, change: LogChange) -> Iterator[FileEntry | RemoveFile]:
-    """Yield the files that a change takes from the table, then those that it adds.
+def _files_of(change: LogChange, removed: Sequence[LogPart]) -> list[FileEntry | RemoveFile]:
+    """Return the files that a change takes from the table, then those that it adds.
 
     A merge moves records and changes none: Delta's streams skip it.
     """
-    removed, merged = state.removed_by(change), change.merged
-    removed_records = sum(batch.record_count for batch in removed)
-    changes_data = merged is None or merged.record_count != removed_records
-    for batch in removed:
-        yield from removed_files(batch, changes_data=changes_data)
-    for batch in change.adds if merged is None else (merged,):
-        yield from added_files(batch, changes_data=changes_data)
+    adds, changes_data = change.adds, True
+    if change.merged is not None:
+        adds = (change.merged,)
+        changes_data = change.merged.record_count != sum(part.record_count for part in removed)
+    files: list[FileEntry | RemoveFile] = []
+    for part in removed:
+        files += removed_files(part, changes_data=changes_data)
+    for part in adds:
+        files += added_files(part, changes_data=changes_data)
+    return files
 
 
 def _counters(after: ReplicaState, change: LogChange, file: ProducersFile) -> dict[str, int]:
@@ -475,9 +478,12 @@ class ReplicaStore:
     def open(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`; nothing is read yet."""
         with self._lock:
-            log = self._open.get(address) or ReplicaLog(address, self._options)
+            log = self._open.get(address)
+            if log is None:
+                return self._remember(address, ReplicaLog(address, self._options))
+            self._open.move_to_end(address)
             log.registered_voters = address.registered_voters  # they may have changed since
-            return self._remember(address, log)
+            return log
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`, opened without what this process knows of it.
@@ -587,13 +593,11 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
 def fence_older_writers(
     replica: ReplicaLog,
     state: ReplicaState,
-    writer: WriterFence | None,
+    writer: WriterFence,
     registered: RegisteredProducers | None = None,
 ) -> ReplicaState:
     """Write a writer's epoch to a leader's table, last seen at `state`, before it appends: one
     commit, the first time that a writer appends to a partition."""
-    if writer is None:
-        return state
     leader_epoch = state.leader_epoch
     assert leader_epoch is not None, "a leadership has begun"
     if producer_state.fence_writer(state, writer, leader_epoch=leader_epoch) is None:
@@ -638,10 +642,11 @@ def commit_staged(
     """
     puts = [] if puts is None else puts
     for _ in range(ATTEMPTS_MAX):
-        state = with_borders_over(state, puts, read_borders)
-        stands = find_put(state, puts)
-        if stands is not None:
-            return Appended(state, stands, is_duplicate=False)  # a commit of this append
+        if puts:
+            state = with_borders_over(state, puts, read_borders)
+            stands = find_put(state, puts)
+            if stands is not None:
+                return Appended(state, stands, is_duplicate=False)  # a commit of this append
         try:
             decided = operations.append(
                 state,

@@ -103,32 +103,28 @@ _COMPRESSED_BYTES_MIN: Final = 1024
 def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     """Create a local replica's folder, if its root is the disk that the address names.
 
-    If it is another or none, nothing is written.
+    If it is another or none, nothing is written. Part of a call to the root.
     """
     if not is_local(address.root):
         return
+    link = link_in_path(address)
+    if link is not None:
+        raise KafkaStorageError(
+            f"{link} is a link: put the folder itself in its place, a replica lies on its"
+            " broker's root"
+        )
     root, folder = address.root, address.folder
-
-    def create() -> None:
-        link = link_in_path(address)
-        if link is not None:
-            raise KafkaStorageError(
-                f"{link} is a link: put the folder itself in its place, a replica lies on its"
-                " broker's root"
-            )
-        if within(root, partial(os.path.isdir, folder), SHORT):
-            return
-        check_directory(root, address.directory_id, options)
-        try:
-            # Never the root: one that was removed meanwhile must not be created again.
-            for each in (os.path.dirname(folder), folder):
-                within(root, partial(make_folder, each), SHORT)
-        except OSError as error:
-            raise storage_error(error, f"create {folder}") from error
-        if address.is_flushed:
-            flush([root, os.path.dirname(folder)])
-
-    within(root, create)
+    if within(root, partial(os.path.isdir, folder), SHORT):
+        return
+    check_directory(root, address.directory_id, options)
+    try:
+        # Never the root: one that was removed meanwhile must not be created again.
+        for each in (os.path.dirname(folder), folder):
+            within(root, partial(make_folder, each), SHORT)
+    except OSError as error:
+        raise storage_error(error, f"create {folder}") from error
+    if address.is_flushed:
+        flush([root, os.path.dirname(folder)])
 
 
 def link_in_path(address: ReplicaAddress) -> str | None:
@@ -138,9 +134,7 @@ def link_in_path(address: ReplicaAddress) -> str | None:
         return None
     folder = address.folder
     way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
-    root = address.root
-    links = within(root, lambda: list(filter(os.path.islink, way)), SHORT)
-    return links[0] if links else None
+    return within(address.root, partial(next, filter(os.path.islink, way), None), SHORT)
 
 
 def check_no_link(address: ReplicaAddress) -> None:
@@ -151,17 +145,10 @@ def check_no_link(address: ReplicaAddress) -> None:
 
 
 def flush_folder(address: ReplicaAddress) -> None:
-    """Flush a replica's folder, so that the names of new files in it are durable."""
-    if address.is_flushed and is_local(address.root):
-        within(address.root, lambda: flush([address.folder]))
-
-
-def encode_segment(records: pa.Table) -> pa.Buffer:
-    deltas = pa.array(np.arange(records.num_rows, dtype=np.int32))
-    table = records.add_column(0, SEGMENT_SCHEMA.field(0), deltas)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, **parquet_format(records.nbytes))
-    return sink.getvalue()
+    """Flush a replica's folder, so that the names of new files in it are durable. Part of a call to
+    the root."""
+    if address.is_flushed:
+        flush([address.folder])
 
 
 def parquet_format(size_bytes: int) -> dict[str, Any]:
@@ -180,7 +167,11 @@ def parquet_format(size_bytes: int) -> dict[str, Any]:
 
 def new_segment(records: pa.Table, leader_epoch: LeaderEpoch) -> tuple[Segment, pa.Buffer]:
     """Return `records` as a new segment, staged under `leader_epoch`, and its bytes."""
-    content = encode_segment(records)
+    deltas = pa.array(np.arange(records.num_rows, dtype=np.int32))
+    table = records.add_column(0, SEGMENT_SCHEMA.field(0), deltas)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **parquet_format(records.nbytes))
+    content = sink.getvalue()
     span = pc.min_max(records.column("timestamp").cast(pa.int64()))
     segment = Segment(
         file_name=segment_name(leader_epoch, uuid4().hex, digest_of(content)),
@@ -192,8 +183,8 @@ def new_segment(records: pa.Table, leader_epoch: LeaderEpoch) -> tuple[Segment, 
     return segment, content
 
 
-def digest_of(content: Any) -> str:
-    return xxhash.xxh3_128_hexdigest(content)
+digest_of: Final[Callable[[Any], str]] = xxhash.xxh3_128_hexdigest
+"""Returns the digest of a segment's bytes that is in its name."""
 
 
 def segment_pieces(
@@ -431,24 +422,23 @@ class SegmentStore:
         source: ReplicaAddress,
         target: ReplicaAddress,
         segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
+        named: Sequence[Segment] | None = None,
         *,
         is_staged: bool = False,
     ) -> None:
         """Copy `segments` to `target`, checked by size and digest, and durable.
 
-        One that `target` has already, complete and undamaged, is not copied. `names` are the names
-        in `target`, where they differ. `is_staged`: they were written to `target` just now, and
-        flushed: one of the right size is complete and undamaged. Raises as `segment_pieces`.
+        One that `target` has already, complete and undamaged, is not copied. `named`: as they
+        are named in `target`, if otherwise. `is_staged`: they were written to `target` just now,
+        and flushed: one of the right size is complete and undamaged. Raises as `segment_pieces`.
         """
-        names = names or [each.file_name for each in segments]
 
         def copy() -> None:
             create_folder(target, self._options)
             targets = RootFiles(target.root, self._options)
             missing, is_fresh = [], is_staged
-            for segment, name in zip(segments, names, strict=True):
-                path = f"{target.folder}/{name}"
+            for segment, own in zip(segments, named or segments, strict=True):
+                path = f"{target.folder}/{own.file_name}"
                 if is_fresh and targets.size(path) == segment.size_bytes:
                     continue
                 is_fresh = False
@@ -570,7 +560,8 @@ _SHARED: Final = (*_OF_ONE_BATCH, "leader_epoch", "transaction", "timestamp_type
 TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 
 
-def _with_headers(part: LogPart) -> Iterator[tuple[Segment, dict[str, str | None]]]:
+def added_files(part: LogPart, *, changes_data: bool = True) -> Iterator[FileEntry]:
+    """Yield the actions that add a batch's segments; `changes_data`: the table lacked records."""
     shared: dict[str, str | None] = dict.fromkeys((*_OF_ONE_BATCH, "content_digest"))
     if isinstance(part, Batch):
         shared |= {
@@ -589,23 +580,15 @@ def _with_headers(part: LogPart) -> Iterator[tuple[Segment, dict[str, str | None
         }
     ranges = zip(part.ranges(), part.chain_digests, strict=True)
     for (segment, base_offset, end_offset), chain_digest in ranges:
-        yield (
-            segment,
-            {
-                "base_offset": str(base_offset),
-                **shared,
-                "leader_epoch": str(part.leader_epoch),
-                "transaction": None,
-                "chain_digest": chain_digest,
-                "end_offset": str(end_offset),
-                "timestamp_type": str(APPEND_TIME if part.has_append_time else CREATE_TIME),
-            },
-        )
-
-
-def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[FileEntry]:
-    """Yield the actions that add a batch's segments; `changes_data`: the table lacked records."""
-    for segment, header in _with_headers(batch):
+        header = {
+            "base_offset": str(base_offset),
+            **shared,
+            "leader_epoch": str(part.leader_epoch),
+            "transaction": None,
+            "chain_digest": chain_digest,
+            "end_offset": str(end_offset),
+            "timestamp_type": str(APPEND_TIME if part.has_append_time else CREATE_TIME),
+        }
         yield FileEntry(
             path=segment.file_name,
             size_bytes=segment.size_bytes,
@@ -613,18 +596,18 @@ def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[FileEn
             record_count=segment.record_count,
             timestamp_min_us=segment.timestamp_min_us,
             timestamp_max_us=segment.timestamp_max_us,
-            time_ms=batch.appended_at_ms,
+            time_ms=part.appended_at_ms,
             changes_data=changes_data,
         )
 
 
-def removed_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[RemoveFile]:
+def removed_files(part: LogPart, *, changes_data: bool = True) -> Iterator[RemoveFile]:
     """Yield the actions that remove a batch's segments; `changes_data`: records go with them."""
-    for segment, header in _with_headers(batch):
+    for file in added_files(part):
         yield RemoveFile(
-            path=segment.file_name,
-            size_bytes=segment.size_bytes,
-            values=header,
+            path=file.path,
+            size_bytes=file.size_bytes,
+            values=file.values,
             changes_data=changes_data,
         )
 

@@ -251,7 +251,8 @@ def place(
     batch.log = log = node.replicas.open(leader)
     with _of_leader(node, key, partition, leader):
         state = begin_leadership(log, partition)
-        state = with_borders_over(state, batch.puts, partial(node.segments.borders, leader))
+        if batch.puts:
+            state = with_borders_over(state, batch.puts, partial(node.segments.borders, leader))
     # An earlier try has appended it; if it stands in this leader's log, no newer producer or writer
     # fences it.
     stands = batch.is_appended and (find_put(state, batch.puts) or find_append(state, staged))
@@ -263,7 +264,7 @@ def place(
             check_not_fenced(image.producers, producer.producer_id, producer.producer_epoch)
         if staged.writer is not None:
             check_writer_not_fenced(image.producers, staged.writer)
-        state = fence_older_writers(log, state, staged.writer, registered_producers(image))
+            state = fence_older_writers(log, state, staged.writer, registered_producers(image))
     return place_files(node.segments, batch, leader, partition.leader_epoch), state
 
 
@@ -279,11 +280,10 @@ def place_files(
     if is_there and all(each.epoch_in_name == leader_epoch for each in files):
         return batch.staged
     renamed = batch.staged.renamed(leader_epoch)
-    names = [each.file_name for each in renamed.segments]
     failure: KafkaOnSparkError = KafkaStorageError("no root has the files of this append")
     for holder in batch.holders:
         try:
-            segments.copy(holder, leader, files, names)
+            segments.copy(holder, leader, files, renamed.segments)
         except (KafkaStorageError, CorruptLogError) as error:
             failure = error
         else:

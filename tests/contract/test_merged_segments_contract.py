@@ -138,7 +138,7 @@ def test_a_merged_segment_is_copied_with_its_borders(disks, source, parts):
     made = rewrite(disks, source, parts)
     named = made.named_under(3)
 
-    disks.segments.copy(source, target, [made.segment], [named.segment.file_name])
+    disks.segments.copy(source, target, [made.segment], [named.segment])
 
     assert disks.segments.borders(target, named) == disks.segments.borders(source, made)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.ids import LeaderEpoch
 from tests.builders import disk
 
 
@@ -31,11 +32,11 @@ def test_segments_are_copied_byte_for_byte(disks, source, target):
 
 def test_segments_are_copied_under_the_names_that_are_given(disks, source, target):
     segment = disks.put(source, "a", 2)
-    name = f"7-{segment.uuid}-{segment.digest}.parquet"
+    named = segment.named_under(LeaderEpoch(7))
 
-    disks.segments.copy(source, target, [segment], [name])
+    disks.segments.copy(source, target, [segment], [named])
 
-    assert disks.content(target, name) == disks.content(source, segment.file_name)
+    assert disks.content(target, named.file_name) == disks.content(source, segment.file_name)
     assert disks.content(target, segment.file_name) is None
 
 

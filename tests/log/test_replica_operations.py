@@ -142,7 +142,6 @@ def test_a_writers_epoch_is_written_once_to_a_log(replica):
     assert fenced.version == state.version + 1
     assert fenced.producers[writer.key].producer_epoch == 3
     assert tables.fence_older_writers(replica, fenced, writer) == fenced
-    assert tables.fence_older_writers(replica, fenced, None) == fenced
     assert replica.load() == fenced
     with pytest.raises(ProducerFencedError):
         tables.fence_older_writers(replica, fenced, WriterFence(transactional_id="t", epoch=2))

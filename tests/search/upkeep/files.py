@@ -32,7 +32,7 @@ class SearchedSegments:
         source: ReplicaAddress,
         target: ReplicaAddress,
         segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
+        named: Sequence[Segment] | None = None,
         *,
         is_staged: bool = False,
     ) -> None:

@@ -42,12 +42,13 @@ class SimulatedSegmentStore:
         source: ReplicaAddress,
         target: ReplicaAddress,
         segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
+        named: Sequence[Segment] | None = None,
         *,
         is_staged: bool = False,
     ) -> None:
         origin, root = (self._world.disks.roots[each.root] for each in (source, target))
-        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
+        for segment, own in zip(segments, named or segments, strict=True):
+            name = own.file_name
             fault = self._world.scheduler.call("copy", root)
             root.check_reads()
             root.check_directory(target)
