@@ -412,6 +412,11 @@ class Settings:
                 return layer[name]
         return SETTINGS[name].default
 
+    @property
+    def policies(self) -> list[str]:
+        """What a topic's cleanup.policy has: "delete" if its records may be deleted, "compact"."""
+        return self.text("cleanup.policy").replace(" ", "").split(",")
+
     def integer(self, name: str) -> int:
         value = _value(name, self.text(name))
         assert isinstance(value, int), name

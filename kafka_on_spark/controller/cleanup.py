@@ -30,7 +30,7 @@ from kafka_on_spark.log.compaction import Dirt, dirt_of
 from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replicas import advance_to, try_to_advance
-from kafka_on_spark.log.retention import RetentionLimits, is_compacted, limits_of, retained
+from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, check_leader_epoch
 from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepResult, WorkDone
 from kafka_on_spark.log.worker import Worker
@@ -456,7 +456,7 @@ class CompactionPass(CleanupPass[CompactionReport]):
     task = staticmethod(inspect_for_compaction)
 
     def _is_wanted(self, settings: Settings) -> bool:
-        return is_compacted(settings)
+        return "compact" in settings.policies
 
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
         return partition.compaction.tombstones_below < partition.high_watermark

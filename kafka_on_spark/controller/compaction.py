@@ -16,7 +16,6 @@ from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.log.compaction import CompactionProgress, Dirt
-from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
@@ -56,7 +55,7 @@ def compact(image: MetadataImage, report: CompactionReport) -> PartitionChangeRe
     if partition is None or partition.leader_epoch != report.leader_epoch:
         return None
     settings = image.settings(report.key.topic_id)
-    if not is_compacted(settings) or not _is_finished(partition, report):
+    if "compact" not in settings.policies or not _is_finished(partition, report):
         return None
     now = partition.compaction
     due = why_dirty(settings, partition, report.dirt, report.now_ms) or _tombstones_due(

@@ -15,7 +15,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch, PartitionKey
-from kafka_on_spark.log.retention import Retained, RetentionLimits, has_delete, limits_of
+from kafka_on_spark.log.retention import Retained, RetentionLimits, limits_of
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, Record
@@ -31,7 +31,7 @@ def delete_records(
     partition = image.partition(key)
     if partition is None:
         raise UnknownTopicOrPartitionError("there is no such partition to delete records of")
-    if not has_delete(image.settings(key.topic_id)):
+    if "delete" not in image.settings(key.topic_id).policies:
         raise PolicyViolationError(
             f"records of {image.name_of(key)} can't be deleted by offset: its cleanup.policy is"
             f" {image.settings(key.topic_id).text('cleanup.policy')!r}, and 'delete' is needed"

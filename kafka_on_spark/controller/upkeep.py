@@ -42,7 +42,7 @@ from kafka_on_spark.controller.sweep import (
 )
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE, upkeep_task
-from kafka_on_spark.log.retention import is_compacted, limits_of
+from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.upkeep_work import CLEAN, VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
 from kafka_on_spark.log.worker import Worker
@@ -508,7 +508,7 @@ def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[st
     ]
     for key, partition in partitions:
         settings = image.settings(key.topic_id)
-        is_asked_for = limits_of(settings) is not None or is_compacted(settings)
+        is_asked_for = limits_of(settings) is not None or "compact" in settings.policies
         has_records = partition.high_watermark > partition.log_start_offset
         if partition.leader is None and is_asked_for and has_records:
             sentences.append(

@@ -24,7 +24,6 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicPartition,
 )
-from kafka_on_spark.log.retention import has_delete
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 NO_LEADER: Final = -1
@@ -203,7 +202,11 @@ def log_start_flaws(before: Registered, start: int, settings: Settings | None) -
     """
     if start < before.log_start_offset:
         yield "I16", f"the log start went from {before.log_start_offset} back to {start}"
-    if start > before.log_start_offset and settings is not None and not has_delete(settings):
+    if (
+        start > before.log_start_offset
+        and settings is not None
+        and "delete" not in settings.policies
+    ):
         policy = settings.text("cleanup.policy")
         yield (
             "I16",

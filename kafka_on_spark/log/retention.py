@@ -41,24 +41,13 @@ class Retained:
     expires_at_ms: int | None
 
 
-def has_delete(settings: Settings) -> bool:
-    """Return whether a topic's cleanup.policy has delete: its records may be deleted."""
-    words = settings.text("cleanup.policy").split(",")
-    return "delete" in (word.strip() for word in words)
-
-
-def is_compacted(settings: Settings) -> bool:
-    words = settings.text("cleanup.policy").split(",")
-    return "compact" in (word.strip() for word in words)
-
-
 def limits_of(settings: Settings) -> RetentionLimits | None:
     """Return the limits of a topic with these settings; None: everything is kept.
 
     A topic that is compacted only keeps everything, whatever its age and size.
     """
     retention_ms, retention_bytes = map(settings.integer, ("retention.ms", "retention.bytes"))
-    if not has_delete(settings) or (retention_ms < 0 and retention_bytes < 0):
+    if "delete" not in settings.policies or (retention_ms < 0 and retention_bytes < 0):
         return None
     return RetentionLimits(
         retention_ms=None if retention_ms < 0 else retention_ms,

@@ -21,7 +21,6 @@ from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.reading import FoundOffset, look_up_offset, read_timestamps
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
-from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.log.segments import read_segment, segment_pieces
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.upkeep_work import UpkeepOrder
@@ -235,7 +234,7 @@ def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
 
 def _compacted_part(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> CompactedPart | None:
     settings, progress = order.settings, state.compaction
-    if not is_compacted(settings) and not progress.compacted_below:
+    if "compact" not in settings.policies and not progress.compacted_below:
         return None
     dirt = leader_dirt(state, order.partition, settings, now_ms=now_ms)
     return CompactedPart(

@@ -39,7 +39,6 @@ from kafka_on_spark.log.batch import (
     StagedBatch,
     WriterFence,
 )
-from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.append_rounds import AppendRounds
@@ -415,11 +414,13 @@ def _retention_notices(
     counts: Counter[TopicId] = Counter()
     now_ms = node.clock.now_ms()
     for batch in batches:
-        limits = limits_of(image.settings(batch.key.topic_id))
-        if batch.staged.is_log_append_time or limits is None or limits.retention_ms is None:
+        settings = image.settings(batch.key.topic_id)
+        retention_ms = settings.integer("retention.ms")
+        is_kept = retention_ms < 0 or "delete" not in settings.policies
+        if batch.staged.is_log_append_time or is_kept:
             continue
         newest_us = max(each.timestamp_max_us for each in batch.staged.segments)
-        if newest_us < (now_ms - limits.retention_ms) * 1000:
+        if newest_us < (now_ms - retention_ms) * 1000:
             counts[batch.key.topic_id] += batch.staged.record_count
     notices, warned = {}, node.part(_Warned).topics
     for topic_id, count in counts.items():

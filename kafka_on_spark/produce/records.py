@@ -22,7 +22,6 @@ from kafka_on_spark.base.errors import (
     MessageTooLargeError,
 )
 from kafka_on_spark.base.ids import EPOCH, record_micros
-from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.log.segments import RECORD_SCHEMA
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 
@@ -348,7 +347,7 @@ def topic_limits(image: MetadataImage, topic: TopicImage) -> TopicLimits:
         record_bytes_max=settings.integer("max.message.bytes"),
         before_max_ms=settings.integer(BEFORE) if is_own else None,
         after_max_ms=settings.integer(AFTER) if is_own else None,
-        needs_key=is_compacted(settings),
+        needs_key="compact" in settings.policies,
     )
 
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.log.retention import is_compacted
 from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, Moment, require
 from tests.simulation.world.keyed import has_keyless
 
@@ -21,7 +20,7 @@ class History:
     def position(self, key: PartitionKey) -> Moment:
         """Return what is known of now: what is invoked later must see it."""
         log = self.ledger.log(key)
-        is_keyed = is_compacted(self.ledger.image.settings(key.topic_id))
+        is_keyed = "compact" in self.ledger.image.settings(key.topic_id).policies
         return Moment(log.high_watermark_read, log.last_acked, log.unclean_generation, is_keyed)
 
     def _is_over(self, log: Log, generation: int) -> bool:

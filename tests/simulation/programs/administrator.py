@@ -13,7 +13,6 @@ from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replicas import commit_decided
-from kafka_on_spark.log.retention import is_compacted
 from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -65,7 +64,7 @@ class Admin(Program):
 
     def _is_to_compact(self, image: MetadataImage) -> bool:
         is_there = "compact" in self.driver.world.works and TOPIC in image.topic_ids
-        return is_there and not is_compacted(image.settings(image.topic_ids[TOPIC]))
+        return is_there and "compact" not in image.settings(image.topic_ids[TOPIC]).policies
 
     def _make_or_delete(self) -> None:
         """Delete the passing topic, or create it again with its tables, under the same name."""
