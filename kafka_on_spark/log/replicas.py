@@ -679,7 +679,7 @@ def advance_to(
     registered: RegisteredProducers | None = None,
 ) -> ReplicaState:
     """Move a log's start to `offset`, if its end is not below; return the state after it."""
-    if not state.log_start_offset < offset <= state.log_end_offset:
+    if offset > state.log_end_offset:
         return state
     try:
         while (change := operations.advance_log_start(state, offset, registered)) is not None:
@@ -700,6 +700,8 @@ def try_to_advance(
     That a replica can't drop records yet says nothing against what it has: it must not cost a sound
     leader its leadership, nor a follower its place in the ISR. Upkeep tries it again, and reports.
     """
+    if offset <= state.log_start_offset:
+        return state
     try:
         return advance_to(replica, state, offset, registered)
     except KafkaOnSparkError as error:
