@@ -144,7 +144,7 @@ def inspect_lost(order: InspectionOrder, worker: Worker) -> bool | None:
     try:
         state = worker.replicas.open_uncached(order.address).load()
         if (
-            state.is_fenced_above(order.partition.leader_epoch)
+            (state.leader_epoch or 0) > order.partition.leader_epoch
             or not proves_complete(state, order.partition)
             or has_lost_replacements(state, order.partition)
             or _may_be_lost_again(state, order)
@@ -176,7 +176,7 @@ def _may_be_lost_again(state: ReplicaState, order: InspectionOrder) -> bool:
 
     What is committed is on the leader. Without one, the replica may be the one to lead.
     """
-    if order.leader is None or state.is_fenced_at(order.partition.leader_epoch):
+    if order.leader is None or state.leader_epoch == order.partition.leader_epoch:
         return False
     high_watermark = order.partition.high_watermark
     return are_too_many_to_cut(state.batches_between(high_watermark, state.log_end_offset))
@@ -191,13 +191,13 @@ def _is_its_leaders_log(
     A replica cuts what it has beyond an older leader's end when it follows a newer one. Under one
     fence nothing is ever cut: a replica that was lost because the logs diverge would be lost again.
     """
-    if order.leader is None or not state.is_fenced_at(order.partition.leader_epoch):
+    if order.leader is None or state.leader_epoch != order.partition.leader_epoch:
         return True
     try:
         leader = replicas.open_uncached(order.leader).load()
     except KafkaOnSparkError:
         return None
-    if not leader.is_fenced_at(order.partition.leader_epoch):
+    if leader.leader_epoch != order.partition.leader_epoch:
         return None
     if leader.merged_over(state.log_end_offset) is not None:
         return None  # its headers no longer say

@@ -275,7 +275,7 @@ def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
     """
     partition = order.partition
     return (
-        state.is_fenced_at(partition.leader_epoch)
+        state.leader_epoch == partition.leader_epoch
         and not state.compaction.has_finished(partition.compaction)
         # A target that a fetch took over may be of a newer image than this.
         and state.compaction.compacted_below <= partition.high_watermark

@@ -271,8 +271,7 @@ class _Fetcher:
         """Return the follower's state, unless it has seen a later leadership."""
         state = self._follower_log.load()
         self._check_suspect(self._follower, self._follower_log, state)
-        if state.is_fenced_above(self._epoch):  # the plan is stale
-            check_leader_epoch(state.leader_epoch, self._epoch)
+        operations.check_not_above(state, self._epoch)  # otherwise the plan is stale
         return state
 
     @_refused_by(LeaderRefusedError)
@@ -304,7 +303,7 @@ class _Fetcher:
         If a follower under the same fence has the larger end, the leader's state is stale and is
         read again. If the follower is still ahead, one of both has lost or changed commits.
         """
-        end, is_fenced = follower.log_end_offset, follower.is_fenced_at(self._epoch)
+        end, is_fenced = follower.log_end_offset, follower.leader_epoch == self._epoch
         if is_fenced and end > self._leader.log_end_offset:
             newest = self._load_leader()
             if end > newest.log_end_offset:
@@ -348,7 +347,7 @@ class _Fetcher:
         """Move the follower to the leadership: fence and truncation in one commit. What it keeps of
         a merged segment that it cuts is written first."""
         address, epoch = self._follower, self._epoch
-        if follower.is_fenced_at(epoch) and follower.log_end_offset >= leader.log_start_offset:
+        if follower.leader_epoch == epoch and follower.log_end_offset >= leader.log_start_offset:
             return follower  # under one epoch nothing is cut
         is_floored = must_be_complete(self._partition, address.broker_id)
         floor = self._partition.high_watermark if is_floored else Offset(0)  # never cut below it
@@ -432,7 +431,8 @@ class _Fetcher:
                 leader_epoch=self._epoch,
                 leader_compaction=leader.compaction,
                 leader_producers=leader.producers,
-                is_whole=becomes_a_copy(follower, batches, leader),
+                is_whole=follower.compaction != leader.compaction
+                and becomes_a_copy(follower, batches, leader),
             )
         except CorruptLogError as error:  # also batches whose chain does not compute
             raise LeaderRefusedError(error) from error

@@ -531,7 +531,7 @@ def _is_over(allowance: Allowance, merger: "_Merger") -> bool:
 def may_merge(order: UpkeepOrder, state: ReplicaState) -> bool:
     """Return whether a log is under the leadership of the order's image, and has all that is
     committed in it. If not, it is behind, or bad, or the image is old."""
-    is_led = state.is_fenced_at(order.partition.leader_epoch)
+    is_led = state.leader_epoch == order.partition.leader_epoch
     return is_led and proves_complete(state, order.partition)
 
 
@@ -652,7 +652,7 @@ class _Merger:
         """Commit a merge; after a conflict again, if fence and inputs still stand."""
         epoch = self.order.partition.leader_epoch
         for _ in range(ATTEMPTS_MAX):
-            if not self.state.is_fenced_at(epoch):
+            if self.state.leader_epoch != epoch:
                 return
             change = operations.merge(
                 self.state,

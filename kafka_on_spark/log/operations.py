@@ -185,8 +185,8 @@ def adopt(
         ReplicaLostError: It would end below `floor`; the replica is bad (I14).
         CorruptLogError: The cut falls inside a batch, or elsewhere than `kept_part` ends.
     """
-    _check_not_above(state, leader_epoch)
-    if state.is_fenced_at(leader_epoch):
+    check_not_above(state, leader_epoch)
+    if state.leader_epoch == leader_epoch:
         return None
     end_offset = state.log_end_offset if truncate_to is None else truncate_to
     end_offset = min(end_offset, state.log_end_offset)
@@ -244,7 +244,7 @@ def truncate_fully_and_start_at(
     `producers`: the entries that hold of the leader's log. `chain_before`: the leader's chain
     digest where its batch at `offset` begins; NO_CHAIN for a leader.
     """
-    _check_not_above(state, leader_epoch)
+    check_not_above(state, leader_epoch)
     return replace(
         _changed(state, "truncate_fully_and_start_at", producers=producers, compaction=NO_PROGRESS),
         log_start_offset=offset,
@@ -311,8 +311,9 @@ def check_end(state: ReplicaState, expected_offset: Offset) -> None:
         )
 
 
-def _check_not_above(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
-    if state.is_fenced_above(leader_epoch):
+def check_not_above(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
+    """Check that the table is not fenced above `leader_epoch`."""
+    if (state.leader_epoch or 0) > leader_epoch:
         raise FencedLeaderEpochError(
             "the replica has adopted a later leadership",
             fence=state.leader_epoch,

@@ -332,12 +332,6 @@ class ReplicaState:
     compaction: CompactionProgress = NO_PROGRESS
     files: FileIndex = field(default=NO_FILES, init=False, repr=False, compare=False)
 
-    def is_fenced_above(self, leader_epoch: LeaderEpoch) -> bool:
-        return self.leader_epoch is not None and self.leader_epoch > leader_epoch
-
-    def is_fenced_at(self, leader_epoch: LeaderEpoch) -> bool:
-        return self.leader_epoch == leader_epoch
-
     def batch_index_at(self, offset: Offset) -> int | None:
         """Return the place of the batch that covers `offset`, or None if none does."""
         place = bisect_right(self.batches, offset, key=_BASE_OFFSET) - 1

@@ -246,7 +246,7 @@ def unread_borders(
     in their files. Nearly always the first border is it.
     """
     end = follower.log_end_offset
-    if follower.is_fenced_at(leader_epoch) or not follower.batches:
+    if follower.leader_epoch == leader_epoch or not follower.batches:
         return _unread(leader, end, is_leaders=True)
     end = divergence_offset(follower, leader)
     unread = _unread(follower, end, is_leaders=False)
@@ -273,7 +273,7 @@ def shared_end(
 
     All borders that `unread_borders` names have been read.
     """
-    if follower.is_fenced_at(leader_epoch):  # it was compared when it began to follow
+    if follower.leader_epoch == leader_epoch:  # it was compared when it began to follow
         return follower.log_end_offset
     return shared_border(follower, leader, divergence_offset(follower, leader))
 
@@ -319,7 +319,7 @@ def follow(
     """
     start = leader.log_start_offset
     shared = shared_end(follower, leader, leader_epoch)
-    if not follower.is_fenced_at(leader_epoch):
+    if follower.leader_epoch != leader_epoch:
         _check_whole(follower, leader, shared)
     if shared is None and floor > 0:
         raise ReplicaLostError(

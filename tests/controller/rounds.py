@@ -93,7 +93,7 @@ class Rounds:
         place = address(1, key=key)
         replica = self.replicas.open(place)
         state = replica.load()
-        if not state.is_fenced_at(EPOCH):
+        if state.leader_epoch != EPOCH:
             change = operations.adopt(state, leader_epoch=EPOCH, truncate_to=None, floor=Offset(0))
             state = replica.commit(state, change)
         for turn in range(count):

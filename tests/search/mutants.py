@@ -58,7 +58,7 @@ def _counts_unfenced(self: Any, leader_epoch: LeaderEpoch) -> bool:
 
 def _fence_then_cut(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the fence first, and then the cut."""
-    if follower.is_fenced_at(self._epoch):
+    if follower.leader_epoch == self._epoch:
         return follower
     cut = truncation.divergence_offset(follower, leader)
     fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
@@ -71,7 +71,7 @@ def _fence_then_cut(self: Any, follower: Any, leader: Any) -> Any:
 
 def _cut_then_fence(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the cut first, and then the fence."""
-    if follower.is_fenced_at(self._epoch):
+    if follower.leader_epoch == self._epoch:
         return follower
     cut = truncation.divergence_offset(follower, leader)
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))

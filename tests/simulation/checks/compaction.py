@@ -65,8 +65,8 @@ def _is_bound(
     if partition.uuid_of(identity.broker_id) != identity.replica_uuid:
         return False
     live = ledger.live_table(key, partition, leader)
-    is_led = live is not None and live.state.is_fenced_at(partition.leader_epoch)
-    return is_led and table.state.is_fenced_at(partition.leader_epoch)
+    is_led = live is not None and live.state.leader_epoch == partition.leader_epoch
+    return is_led and table.state.leader_epoch == partition.leader_epoch
 
 
 def left_of(log: Log, state: ReplicaState, mark: int) -> list[tuple[int, int]]:

@@ -61,7 +61,7 @@ def leader_completeness(
     if partition.leader is None:
         return
     table = ledger.live_table(key, partition, partition.leader)
-    if table is None or not table.state.is_fenced_at(partition.leader_epoch):
+    if table is None or table.state.leader_epoch != partition.leader_epoch:
         return
     log = ledger.log(key)
     _has_committed(ledger, log, key, partition, table, "I2 leader completeness")

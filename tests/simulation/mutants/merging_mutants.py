@@ -64,7 +64,7 @@ def _again(self: Any, inputs: Any, merged: Any) -> None:
         _COMMIT(self, inputs, merged)
     except CommitOutcomeUnknownError:
         self.state = self.replica.load()
-        if self.state.is_fenced_at(self.order.partition.leader_epoch):
+        if self.state.leader_epoch == self.order.partition.leader_epoch:
             self.state = self.replica.commit(self.state, _put(self.state, inputs, merged))
 
 

@@ -105,7 +105,7 @@ def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
     """Return an `_adopt` that cuts where `choose` says, at the batch that begins there or before."""
 
     def adopt(self: Any, follower: Any, leader: Any) -> Any:
-        if follower.is_fenced_at(self._epoch):
+        if follower.leader_epoch == self._epoch:
             return follower
         wanted = min(choose(self, follower), follower.log_end_offset)
         place = follower.batch_index_at(wanted)
