@@ -71,14 +71,6 @@ class CompactionProgress:
             and self.tombstones_below >= decided.tombstones_below
         )
 
-    def may_count(self, decided: Compaction) -> bool:
-        """Return whether the replica may be read, join the ISR, or count as finished.
-
-        Below `cleaned_below` nothing is left, on a replica that counts, of what a tombstone has
-        deleted. So a tombstone may go from one replica without its key coming back on another.
-        """
-        return self.finished_below >= decided.cleaned_below
-
     def begun(self, decided: Compaction) -> Self:
         """Return the progress with the targets of `decided`; as it is, if they are not above.
 

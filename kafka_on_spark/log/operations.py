@@ -439,7 +439,7 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
     mark = partition.high_watermark
     if partition.log_start_offset < state.log_start_offset <= mark:
         partition = replace(partition, log_start_offset=state.log_start_offset)
-    if not state.compaction.may_count(partition.compaction):
+    if not partition.compaction.may_count(state.compaction.finished_below):
         raise NotLeaderOrFollowerError(
             "the replica is not compacted as far as it must be to be read: the next round of"
             " replication or pass of a controller does that",

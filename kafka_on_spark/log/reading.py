@@ -205,7 +205,7 @@ class _Reading:
         order, position = self.order, self.position
         state = self.replicas.open(address).load()
         start = state.log_start_offset
-        if not state.compaction.may_count(order.partition.compaction):
+        if not order.partition.compaction.may_count(state.compaction.finished_below):
             self.is_unfinished = True  # check_readable says so
         if start > max(position, order.partition.log_start_offset):
             # No replica's log starts above what was decided (I16). Another may not know of it yet.

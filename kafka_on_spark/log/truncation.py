@@ -193,7 +193,8 @@ def shared_border(
 
 def _check_whole(follower: ReplicaState, leader: ReplicaState, shared_end: Offset | None) -> None:
     """Check that the follower lacks no record that is the last of its key in what both share."""
-    if not follower.batches or follower.leader_epoch is None:
+    is_compacted = follower.batches and follower.compaction.compacted_below > 0
+    if not is_compacted or follower.leader_epoch is None:
         return
     end = shared_end or Offset(0)
     if shared_end == follower.log_end_offset:

@@ -74,6 +74,15 @@ class Compaction:
     def is_expiring(self) -> bool:
         return self.expiring_below > self.tombstones_below
 
+    def may_count(self, finished_below: Offset) -> bool:
+        """Return whether a replica that has finished so much may be read, join the ISR, or count as
+        finished.
+
+        Below `cleaned_below` nothing is left, on a replica that counts, of what a tombstone has
+        deleted. So a tombstone may go from one replica without its key coming back on another.
+        """
+        return finished_below >= self.cleaned_below
+
     def continues(self, before: Self) -> bool:
         """Return whether no offset of this is below the one of `before`."""
         return (

@@ -6,7 +6,6 @@ from the footer, which is small, before any page is decoded.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -82,18 +81,10 @@ def parquet_batches(
     with _errors_of(path):
         file = pq.ParquetFile(pa.BufferReader(content))
         check_footer(file.metadata, path, row_count)
-    batches = chain.from_iterable(
-        file.iter_batches(
-            batch_rows_max, row_groups=[group], columns=list(columns), use_threads=False
-        )
-        for group in range(file.metadata.num_row_groups)
-    )
-    while True:
-        with _errors_of(path):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
+        for group in range(file.metadata.num_row_groups):
+            yield from file.iter_batches(
+                batch_rows_max, row_groups=[group], columns=list(columns), use_threads=False
+            )
 
 
 def read_footer(content: Any, path: str) -> pq.FileMetaData:

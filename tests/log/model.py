@@ -219,7 +219,7 @@ class Log:
             number in self.partition.isr
             or follower.epoch != self.partition.leader_epoch
             or follower.end < self.partition.high_watermark
-            or not follower.progress.may_count(self.partition.compaction)
+            or not self.partition.compaction.may_count(follower.progress.finished_below)
         ):
             return False
         self._change(isr=self.partition.isr | {number})
@@ -374,5 +374,5 @@ class Log:
         return (
             number in self.partition.isr
             and replica.epoch == self.partition.leader_epoch
-            and replica.progress.may_count(self.partition.compaction)
+            and self.partition.compaction.may_count(replica.progress.finished_below)
         )

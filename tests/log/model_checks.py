@@ -29,7 +29,7 @@ def _check_target(log: Log, number: int, replica: Replica) -> None:
 
 def _check_member(log: Log, number: int, replica: Replica) -> None:
     registration = log.partition
-    if not replica.progress.may_count(registration.compaction):
+    if not registration.compaction.may_count(replica.progress.finished_below):
         if registration.unclean_generation == 0:
             raise BrokenError(f"unreadable: {number} is in the ISR")
         return

@@ -127,8 +127,8 @@ def _whole_log(real):
 
 
 MUTANTS = [  # a life, what is replaced and by what, and what breaks
-    pytest.param(READER_MEETS_A_TOMBSTONE, [(decisions, "_decided", _tombstones_go_at_once), (CompactionProgress, "may_count", _joins)], "a reader has", id="a-tombstone-is-dropped-before-k"),
-    pytest.param(LAGGARD, [(CompactionProgress, "may_count", _joins)], "a reader has", id="a-lagging-follower-joins"),
+    pytest.param(READER_MEETS_A_TOMBSTONE, [(decisions, "_decided", _tombstones_go_at_once), (Compaction, "may_count", _joins)], "a reader has", id="a-tombstone-is-dropped-before-k"),
+    pytest.param(LAGGARD, [(Compaction, "may_count", _joins)], "a reader has", id="a-lagging-follower-joins"),
     pytest.param(MISSED, [(compaction, "has_missed_tombstones", _nothing_is_missed)], "content on 3", id="a-follower-goes-on-that-missed-tombstones"),
     pytest.param(PARTIAL, [(compaction, "lacks_replaced_records", _nothing_is_missed)], "missing", id="a-follower-goes-on-that-lacks-what-was-replaced"),
     pytest.param(PARTIAL, [(CompactionProgress, "after_fetch", _own_counters)], "content on 3", id="a-fetch-leaves-its-leaders-counters"),

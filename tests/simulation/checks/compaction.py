@@ -158,7 +158,7 @@ def member_stays_finished(
     key: PartitionKey, partition: PartitionRegistration, table: Table, before: ReplicaState
 ) -> None:
     """No commit takes a member of the ISR back behind what every member has lost."""
-    was_finished = before.compaction.may_count(partition.compaction)
+    was_finished = partition.compaction.may_count(before.compaction.finished_below)
     if was_finished and not partition.begins_empty:
         _has_finished(key, partition, table)
 
@@ -166,7 +166,7 @@ def member_stays_finished(
 def _has_finished(key: PartitionKey, partition: PartitionRegistration, table: Table) -> None:
     done, decided = table.state.compaction, partition.compaction
     told = f"{key.partition} on {table.identity.broker_id}: {done}, {decided}"
-    require(done.may_count(decided), JOINED, told)
+    require(decided.may_count(done.finished_below), JOINED, told)
 
 
 def reader_has_last_values(
