@@ -27,11 +27,16 @@ from kafka_on_spark.controller.compaction import (
 from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.controller.sweep import Scope
 from kafka_on_spark.log.compaction import Dirt, dirt_of
-from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replicas import advance_to, try_to_advance
 from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, check_leader_epoch
+from kafka_on_spark.log.state import (
+    ReplicaAddress,
+    ReplicaState,
+    address_of,
+    check_complete,
+    check_leader_epoch,
+)
 from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepResult, WorkDone
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage

@@ -55,10 +55,15 @@ from kafka_on_spark.controller.probes import probe_orders, probe_task
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
-from kafka_on_spark.log.operations import has_lost_replacements, proves_complete
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
+from kafka_on_spark.log.state import (
+    ReplicaAddress,
+    ReplicaState,
+    address_of,
+    has_lost_replacements,
+    proves_complete,
+)
 from kafka_on_spark.log.truncation import are_too_many_to_cut, fetch_start
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage

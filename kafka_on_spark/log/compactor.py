@@ -36,10 +36,14 @@ from kafka_on_spark.log.merging import (
     read_borders,
     typed,
 )
-from kafka_on_spark.log.operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import segment_batches
-from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, ReplicaAddress, ReplicaState
+from kafka_on_spark.log.state import (
+    FILES_A_CHANGE_MAX,
+    ReplicaAddress,
+    ReplicaState,
+    proves_complete,
+)
 from kafka_on_spark.log.upkeep_work import (
     ATTEMPTS_MAX,
     NOTHING_DONE,

@@ -31,7 +31,6 @@ from kafka_on_spark.log.merge_plan import (
     MergeRules,
     merges_due,
 )
-from kafka_on_spark.log.operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import (
     SEGMENT_SCHEMA,
@@ -46,7 +45,7 @@ from kafka_on_spark.log.segments import (
     segment_batches,
     segment_error,
 )
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, proves_complete
 from kafka_on_spark.log.upkeep_work import (
     ATTEMPTS_MAX,
     NOTHING_DONE,

@@ -23,7 +23,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.batch import LogPart, Segment
-from kafka_on_spark.log.operations import check_readable
 from kafka_on_spark.log.read_order import ReadOrder, check_left, replicas_to_read
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import (
@@ -35,7 +34,7 @@ from kafka_on_spark.log.segments import (
     read_segment,
     segment_batches,
 )
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, check_readable
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store import arrow_compute as pc

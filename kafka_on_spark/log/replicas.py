@@ -36,7 +36,6 @@ from kafka_on_spark.log.evidence import (
     inspect_root,
     table_flaw,
 )
-from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_files import (
     ReadFile,
     read_producers,
@@ -67,6 +66,7 @@ from kafka_on_spark.log.state import (
     ReplicaAddress,
     ReplicaIdentity,
     ReplicaState,
+    check_complete,
     check_log,
     from_halves,
     halves,

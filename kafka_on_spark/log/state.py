@@ -1,4 +1,4 @@
-"""A replica: where it is, its log at one version of its table, the chain over it, and a change.
+"""A replica: where it is, its log at one version of its table, what that proves, and a change.
 
 Every operation is a function of a ReplicaState that returns a LogChange, or what makes it needless;
 the table commits the change at the next version, or not at all. Only `apply` makes a new state, in
@@ -24,6 +24,8 @@ from typing import Final, Self
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+    ReplicaLostError,
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.base.ids import (
@@ -42,7 +44,7 @@ from kafka_on_spark.base.ids import (
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionRegistration, has_all_committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -560,3 +562,100 @@ def check_dense(state: ReplicaState) -> None:
         raise CorruptLogError(
             "the log does not end where it says", end=state.log_end_offset, found=expected
         )
+
+
+def check_complete(state: ReplicaState, partition: PartitionRegistration) -> None:
+    """Check that the log proves to have every record that `partition` has committed.
+
+    Raises:
+        NotLeaderOrFollowerError: The log start has moved on, or the log is merged past the high
+            watermark: the image is old; or the replica is in neither ISR nor ELR, and may be
+            behind.
+        ReplicaLostError: The log lacks committed records; the replica is bad.
+    """
+    if state.log_start_offset > partition.log_start_offset:
+        # Records were deleted since: the image is old, and says nothing of this log.
+        raise NotLeaderOrFollowerError(
+            "the log starts above the log start of this image: refresh",
+            start=state.log_start_offset,
+            log_start=partition.log_start_offset,
+        )
+    if proves_complete(state, partition):
+        return
+    if state.merged_over(partition.high_watermark) is not None:
+        raise NotLeaderOrFollowerError(
+            "the log is merged past the high watermark of this image: refresh",
+            high_watermark=partition.high_watermark,
+        )
+    # Of a replica that only catches up, this is no fault.
+    is_member = state.identity.broker_id in partition.isr | partition.elr
+    kind = ReplicaLostError if is_member else NotLeaderOrFollowerError
+    raise kind(
+        "the log does not have all committed records",
+        start=state.log_start_offset,
+        end=state.log_end_offset,
+        high_watermark=partition.high_watermark,
+    )
+
+
+def check_readable(state: ReplicaState, partition: PartitionRegistration) -> None:
+    """Check that the log can be read up to the high watermark of `partition`.
+
+    The image may be older than the log. What is merged was committed: a log that is merged past
+    that high watermark has all below it, if it has the registered epoch there. A log start that has
+    moved on says nothing against the records that are left. What compaction has removed from every
+    member of the ISR is not read from a replica that still has it (I27).
+
+    Raises: as `check_complete`.
+    """
+    mark = partition.high_watermark
+    if partition.log_start_offset < state.log_start_offset <= mark:
+        partition = replace(partition, log_start_offset=state.log_start_offset)
+    if not partition.compaction.may_count(state.compaction.finished_below):
+        raise NotLeaderOrFollowerError(
+            "the replica is not compacted as far as it must be to be read: the next round of"
+            " replication or pass of a controller does that",
+            finished_below=state.compaction.finished_below,
+            cleaned_below=partition.compaction.cleaned_below,
+        )
+    if has_lost_replacements(state, partition):
+        raise NotLeaderOrFollowerError(
+            "the log lacks records that an unclean election has made the last of their keys again:"
+            " read another",
+            compacted_below=state.compaction.compacted_below,
+            high_watermark=mark,
+        )
+    if (
+        state.merged_over(mark) is not None
+        and state.log_start_offset <= partition.log_start_offset
+        and state.epoch_at(Offset(mark - 1)) == partition.high_watermark_epoch
+    ):
+        return
+    check_complete(state, partition)
+
+
+def has_lost_replacements(state: ReplicaState, partition: PartitionRegistration) -> bool:
+    """Return whether a log lacks records that are the last of their keys again, since an unclean
+    election has cut those that had replaced them (I27). The chain does not show it.
+
+    Without one no target is above the high watermark. A log that has adopted this leadership, or a
+    later one, was found to lack none; then the high watermark may be an old one. What its leader
+    has is all that is left.
+    """
+    fence = state.leader_epoch
+    has_followed = fence is not None and fence >= partition.leader_epoch
+    if has_followed or state.identity.broker_id == partition.leader:
+        return False
+    return state.compaction.compacted_below > partition.high_watermark
+
+
+def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:
+    """Return whether the log has every record that `partition` has committed."""
+    below = Offset(partition.high_watermark - 1)
+    return has_all_committed(
+        partition,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        epoch_below_high_watermark=state.epoch_at(below),
+        chain_at_high_watermark=state.chain_at(partition.high_watermark),
+    )

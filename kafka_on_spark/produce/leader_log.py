@@ -25,7 +25,6 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
 from kafka_on_spark.log.fetch import FetchOrder, fetch, partition_report
-from kafka_on_spark.log.operations import check_complete
 from kafka_on_spark.log.producer_state import (
     fence_producer,
     find_append,
@@ -44,7 +43,7 @@ from kafka_on_spark.log.replicas import (
     with_borders_over,
 )
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, check_complete
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport

@@ -10,7 +10,7 @@ from kafka_on_spark.controller.election import recover
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.operations import check_readable
+from kafka_on_spark.log.state import check_readable
 from kafka_on_spark.log.truncation import check_tombstones, follow
 from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import KEY, disk, image_of, inspection, log, partition, report, seen

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.base.errors import NotLeaderOrFollowerError
 from kafka_on_spark.base.ids import BrokerId, Offset
 from kafka_on_spark.log.fetch import loss_of
-from kafka_on_spark.log.operations import check_complete, check_readable
+from kafka_on_spark.log.state import check_complete, check_readable
 from tests.builders import log, partition, with_merged
 
 PLAIN = log("0:aabbc")

@@ -6,9 +6,9 @@ from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import HEADER
-from kafka_on_spark.log.operations import proves_complete
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import HEADER_SCHEMA
+from kafka_on_spark.log.state import proves_complete
 from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.table_history import commit_step
 from kafka_on_spark.store.new_roots import prepare_root

@@ -17,6 +17,7 @@ from kafka_on_spark.controller import (
 )
 from kafka_on_spark.log import compactor as compacting_replicas
 from kafka_on_spark.log import operations, truncation
+from kafka_on_spark.log import state as states
 from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.partition import Compaction
@@ -180,7 +181,7 @@ COMPACTION_MUTANTS = [
         "a lost replica that lacks what was replaced is not taken back",
         (
             (inspections, "has_lost_replacements", _nothing),
-            (operations, "has_lost_replacements", _nothing),
+            (states, "has_lost_replacements", _nothing),
         ),
         seed=765,
         invariant=L3,
