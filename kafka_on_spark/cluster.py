@@ -851,7 +851,7 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
             RootAccessDeniedError: A broker obeys other metadata roots: this cluster is a copy.
         """
-        from kafka_on_spark.controller.cleanup import log_start_task, plan_log_starts
+        from kafka_on_spark.controller.cleanup_policy import log_start_task, plan_log_starts
 
         check_mapping(offsets, "offsets", "partitions and offsets")
         image = self._metadata.catch_up()

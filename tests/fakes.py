@@ -24,7 +24,6 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset, ensure
 from kafka_on_spark.controller.sweep import SweepPosition
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, is_segment_name
-from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.state import (
     LogChange,
@@ -34,6 +33,7 @@ from kafka_on_spark.log.state import (
     ReplicaState,
     check_log,
 )
+from kafka_on_spark.log.unnamed_files import FoundFile
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.merged_files import Borders, rewritten
 

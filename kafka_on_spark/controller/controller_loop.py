@@ -23,7 +23,7 @@ from kafka_on_spark.controller.brokers import (
     refusing_most,
     unfence_broker,
 )
-from kafka_on_spark.controller.cleanup import RETENTION
+from kafka_on_spark.controller.cleanup_policy import RETENTION
 from kafka_on_spark.controller.commands import serve_requests
 from kafka_on_spark.controller.election import (
     elect_where_none,

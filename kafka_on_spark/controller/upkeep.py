@@ -26,7 +26,12 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey
-from kafka_on_spark.controller.cleanup import CleanupPass, CompactionPass, RetentionPass, Submit
+from kafka_on_spark.controller.cleanup_policy import (
+    CleanupPass,
+    CompactionPass,
+    RetentionPass,
+    Submit,
+)
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
 from kafka_on_spark.controller.inspections import Finding, note_findings

@@ -257,16 +257,16 @@ def compact_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) ->
         return replace(NOTHING_DONE, is_left=waits)
     if order.is_dry_run:
         return WorkDone(count=1, what="decisions of compaction to apply")
-    cleaner = _Cleaner(order, worker, allowance, replica, state)
+    compacting = _Compacting(order, worker, allowance, replica, state)
     is_left = True
-    while is_left and not allowance.is_spent and cleaner.run(decided):
-        is_left = not cleaner.state.compaction.has_finished(decided)
+    while is_left and not allowance.is_spent and compacting.run(decided):
+        is_left = not compacting.state.compaction.has_finished(decided)
     return WorkDone(
-        count=cleaner.count,
+        count=compacting.count,
         what="groups of segments compacted",
-        size_bytes=cleaner.size_bytes,
-        written_bytes=cleaner.written_bytes,
-        has_advanced=cleaner.has_advanced,
+        size_bytes=compacting.size_bytes,
+        written_bytes=compacting.written_bytes,
+        has_advanced=compacting.has_advanced,
         is_left=is_left,
     )
 
@@ -288,7 +288,7 @@ def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
 
 
 @dataclass(slots=True)
-class _Cleaner:
+class _Compacting:
     """Compacts one replica.
 
     Each commit is decided on counters that this task has seen or written, and on a log in which no

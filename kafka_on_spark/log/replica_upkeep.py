@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.log.cleaner import clean_delta_log, clean_replica
 from kafka_on_spark.log.compactor import compact_replica
+from kafka_on_spark.log.file_deleter import clean_delta_log, clean_replica
 from kafka_on_spark.log.merging import merge_replica
 from kafka_on_spark.log.replicas import advance_to
 from kafka_on_spark.log.state import ReplicaState

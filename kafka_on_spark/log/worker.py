@@ -14,8 +14,8 @@ from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.storage_options import StorageOptions
 
 if TYPE_CHECKING:
-    from kafka_on_spark.log.cleaner import ReplicaFolders
     from kafka_on_spark.log.compactor import Compactor
+    from kafka_on_spark.log.file_deleter import ReplicaFolders
     from kafka_on_spark.log.replicas import ReplicaStore
     from kafka_on_spark.log.segments import SegmentStore
 
@@ -43,7 +43,7 @@ class Worker:
 
     @cached_property
     def folders(self) -> "ReplicaFolders":
-        from kafka_on_spark.log.cleaner import ReplicaFolders
+        from kafka_on_spark.log.file_deleter import ReplicaFolders
 
         return ReplicaFolders(self.options)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, TopicPartition
-from kafka_on_spark.controller.cleanup import leader_dirt
+from kafka_on_spark.controller.cleanup_policy import leader_dirt
 from kafka_on_spark.controller.reassignment import list_reassignments
 from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.batch import LogPart, MergedSegment

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch
-from kafka_on_spark.log.cleaner import ReplicaFolders
+from kafka_on_spark.log.file_deleter import ReplicaFolders
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,

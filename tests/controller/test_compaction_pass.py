@@ -7,8 +7,8 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller import cleanup
-from kafka_on_spark.controller.cleanup import (
+from kafka_on_spark.controller import cleanup_policy
+from kafka_on_spark.controller.cleanup_policy import (
     CompactionPass,
     inspect_for_compaction,
     plan_cleanup,
@@ -262,7 +262,7 @@ def test_an_empty_partition_is_not_looked_at():
 
 
 def test_a_partition_is_looked_at_again_after_the_backoff_and_not_before(monkeypatch):
-    monkeypatch.setattr(cleanup, "REST_PART", BACKOFF_MS + 1)
+    monkeypatch.setattr(cleanup_policy, "REST_PART", BACKOFF_MS + 1)
     world = World(*of_all(2))
     world.seen()
 
@@ -298,9 +298,9 @@ def test_maintain_looks_at_all_whenever_they_were_looked_at():
 
 
 def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
-    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = cleanup.PASS_MS_MAX
+    world.look_ms = cleanup_policy.PASS_MS_MAX
 
     assert world.seen() == [0, 1]
     assert world.seen() == [2, 3]
@@ -312,9 +312,9 @@ def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_lo
 
 def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(monkeypatch):
     """Those that were looked at are due again before the others have been looked at once."""
-    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(20))
-    world.look_ms = cleanup.PASS_MS_MAX
+    world.look_ms = cleanup_policy.PASS_MS_MAX
     seen = Counter()
     for _ in range(40):
         seen.update(world.seen())
@@ -324,9 +324,9 @@ def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(mo
 
 
 def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatch):
-    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(4))
-    world.look_ms = cleanup.PASS_MS_MAX
+    world.look_ms = cleanup_policy.PASS_MS_MAX
     seen = []
     for world.first in (3, 1):
         world.process()
@@ -336,9 +336,9 @@ def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatc
 
 
 def test_maintain_is_not_bounded_by_time(monkeypatch):
-    monkeypatch.setattr(cleanup, "INSPECTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = cleanup.PASS_MS_MAX
+    world.look_ms = cleanup_policy.PASS_MS_MAX
 
     assert world.seen(is_all=True) == [0, 1, 2, 3, 4]
 

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.controller import cleanup
-from kafka_on_spark.controller.cleanup import (
+from kafka_on_spark.controller import cleanup_policy
+from kafka_on_spark.controller.cleanup_policy import (
     INSPECT_AGAIN_MS_MAX,
     CleanupOrder,
     RetentionPass,
@@ -278,7 +278,7 @@ DUE = [  # settings, expires in (ms), the partition of then, what a pass later f
 
 @pytest.mark.parametrize("configs, expires_in_ms, change, due_ms", DUE)
 def test_when_a_partition_is_looked_at_again(configs, expires_in_ms, change, due_ms, monkeypatch):
-    monkeypatch.setattr(cleanup, "REST_PART", INTERVAL_MS + 1)
+    monkeypatch.setattr(cleanup_policy, "REST_PART", INTERVAL_MS + 1)
     world = World(with_records(), configs=configs)
     world.expires_in_ms = expires_in_ms
     world.run()

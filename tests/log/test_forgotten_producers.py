@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.cleanup import (
+from kafka_on_spark.controller.cleanup_policy import (
     CleanupOrder,
     inspect_for_retention,
     log_start_task,

@@ -17,8 +17,8 @@ from kafka_on_spark.base.ids import (
     Offset,
 )
 from kafka_on_spark.log.batch import MergedSegment, epoch_in_name
-from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState
+from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (

@@ -6,8 +6,8 @@ Stated over logs, the register and what was committed, by nothing that the produ
 from collections.abc import Mapping
 
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 from tests.search.upkeep.rows import Entry, covered_epochs, may_be_gone, rows_of, table_of
 

@@ -50,7 +50,7 @@ def _with_tombstones(self: Any, parts: Any, last: Any, progress: Any) -> Any:
     return _REWRITTEN(self, parts, last, replace(progress, tombstones_below=progress.round_below))
 
 
-_REWRITTEN = compacting._Cleaner._rewritten
+_REWRITTEN = compacting._Compacting._rewritten
 
 ZOMBIE = Scope(values="a", logs=("xy", "xy", "xy"), rounds=0, merges="2")
 ALONE = Scope(values="ab", elections=0, fencings=0, rounds=0, merges="1")
@@ -169,7 +169,7 @@ UPKEEP_CASES = [
     Case(
         Mutant(
             "a replica keeps a tombstone until it is decided that it goes",
-            ((compacting._Cleaner, "_rewritten", _with_tombstones),),
+            ((compacting._Compacting, "_rewritten", _with_tombstones),),
         ),
         replace(NEW, rounds=0),
         checks.CONTENT,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from kafka_on_spark.controller.cleanup import (
+from kafka_on_spark.controller.cleanup_policy import (
     CompactionPass,
     RetentionPass,
     inspect_for_compaction,

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.log.batch import Batch, LogPart
-from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, Log, chain_link, records_of, require

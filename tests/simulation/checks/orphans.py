@@ -1,7 +1,7 @@
 """L8: in the end no folder has more files that its log does not name than orphan.bytes.max allows."""
 
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.cleaning import files_of
+from kafka_on_spark.log.unnamed_files import files_of
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.world.processes import Driver
 from tests.simulation.world.tidying import FILE_BYTES

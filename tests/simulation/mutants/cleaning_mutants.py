@@ -2,17 +2,16 @@
 
 That a cleaner lists first, reads the table second, and again before it deletes, does no harm to be
 without: a path that an older state removed is never added again (I26), so what that state allows to
-go may go for ever. tests/log/test_cleaning_rules.py has all small cases.
+go may go for ever. tests/log/test_unnamed_files.py has all small cases.
 """
 
 from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.controller import upkeep
-from kafka_on_spark.log import cleaner as cleaning
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import file_deleter, operations
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.cleaning import Fate, FoundFile, TableFiles, judge
+from kafka_on_spark.log.unnamed_files import Fate, FoundFile, TableFiles, judge
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.produce import leader_log
 from tests.simulation.checks import orphans
@@ -44,19 +43,19 @@ def _as_staged(segments: Any, batch: Any, leader: Any, leader_epoch: Any) -> Any
 CLEANING_MUTANTS = [
     Mutant(
         "a file of the current epoch that no log names is never deleted",
-        ((cleaning, "judge", _goes_unless_named),),
+        ((file_deleter, "judge", _goes_unless_named),),
         seed=2,
         invariant="I15 integrity",
     ),
     Mutant(
         "the fence is above the epoch in the name of what goes",
-        ((cleaning, "judge", _fenced_at_last),),
+        ((file_deleter, "judge", _fenced_at_last),),
         seed=2,
         invariant="I15 integrity",
     ),
     Mutant(
         "what the table names stays",
-        ((cleaning, "files_of", _no_files),),
+        ((file_deleter, "files_of", _no_files),),
         seed=1,
         invariant="I26 nothing named is deleted",
     ),

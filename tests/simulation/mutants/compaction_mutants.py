@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.controller import (
-    cleanup,
+    cleanup_policy,
     compaction,
     inspections,
     isr,
@@ -35,7 +35,7 @@ L3 = "L3 the ISR returns to all replicas"
 
 _DECIDED = compaction._decided
 _MAY_JOIN = isr.may_join
-_DIRT_OF = cleanup.leader_dirt
+_DIRT_OF = cleanup_policy.leader_dirt
 _MAY_COMPACT = compacting_replicas._may_compact
 
 
@@ -132,7 +132,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "nothing above the high watermark is compacted",
         (
-            (cleanup, "leader_dirt", _whole_log),
+            (cleanup_policy, "leader_dirt", _whole_log),
             (compaction, "_cleanable_below", _as_dirty),
             (registrations, "ensure", _nothing),
         ),

@@ -6,9 +6,9 @@ from typing import Any
 
 from kafka_on_spark.controller import controller_loop
 from kafka_on_spark.groups import offsets
-from kafka_on_spark.log import cleaning
-from kafka_on_spark.log.cleaning import Fate
+from kafka_on_spark.log import unnamed_files
 from kafka_on_spark.log.producer_state import producer_fenced, producers_file_name
+from kafka_on_spark.log.unnamed_files import Fate
 from kafka_on_spark.metadata import image, metadata_service
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import RemoveProducerRecord
@@ -263,6 +263,6 @@ EXPIRING_MUTANTS = [
     _missing(
         "I26 nothing named is deleted",
         "the producers file that counts is not cleaned",
-        (cleaning, "_judge_producers", _at_or_below),
+        (unnamed_files, "_judge_producers", _at_or_below),
     ),
 ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller import cleanup, log_start
+from kafka_on_spark.controller import cleanup_policy, log_start
 from kafka_on_spark.log import operations, replicas, retention
 from kafka_on_spark.metadata import partition as registrations
 from tests.builders import partition_map
@@ -55,7 +55,7 @@ RETENTION_MUTANTS = [
     Mutant(
         "nothing above the high watermark is deleted",
         (
-            (cleanup, "retained", _to_the_end),
+            (cleanup_policy, "retained", _to_the_end),
             (log_start, "is_raised_within", _is_possible),
             (log_start, "raise_log_start", _unchecked),
             (registrations, "ensure", _nothing),
@@ -65,13 +65,13 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
-        ((cleanup, "too_old_by_ms", _own),),
+        ((cleanup_policy, "too_old_by_ms", _own),),
         seed=7,
         invariant="I16 retention",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
-        ((cleanup, "too_old_by_ms", _root_s),),
+        ((cleanup_policy, "too_old_by_ms", _root_s),),
         seed=67,
         invariant="I16 retention",
     ),
@@ -83,7 +83,7 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a replica never runs ahead of the log start that was decided",
-        ((cleanup, "try_to_advance", _one_further),),
+        ((cleanup_policy, "try_to_advance", _one_further),),
         invariant="I16 retention",
     ),
 ]

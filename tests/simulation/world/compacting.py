@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.controller.cleanup import CleanupOrder, inspect_for_compaction
+from kafka_on_spark.controller.cleanup_policy import CleanupOrder, inspect_for_compaction
 from kafka_on_spark.controller.compaction import CompactionReport
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaAddress

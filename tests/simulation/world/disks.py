@@ -16,7 +16,6 @@ from kafka_on_spark.base.errors import KafkaStorageError, RootFullError, RootRea
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.controller.sweep import SweepPosition
 from kafka_on_spark.log.batch import LogPart, Segment
-from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import (
     LogChange,
@@ -25,6 +24,7 @@ from kafka_on_spark.log.state import (
     ReplicaIdentity,
     ReplicaState,
 )
+from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from tests.merged_files import Borders

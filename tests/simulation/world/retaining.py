@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.controller.cleanup import CleanupOrder, inspect_for_retention
+from kafka_on_spark.controller.cleanup_policy import CleanupOrder, inspect_for_retention
 from kafka_on_spark.controller.log_start import RetentionReport
 from kafka_on_spark.log.upkeep_work import WorkDone
 

@@ -2,17 +2,17 @@
 is a step, at which a process may be frozen or killed.
 
 All clocks say that every file is old and was removed long ago: no delay protects anybody, so that
-only the rules do. Source: log/cleaner.py.
+only the rules do. Source: log/file_deleter.py.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producer_state import producers_file_number
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.log.state import ReplicaAddress
+from kafka_on_spark.log.unnamed_files import FoundFile
 from kafka_on_spark.log.upkeep_work import UpkeepOrder, UpkeepResult
 from tests.simulation.world.disks import Root, folder
 from tests.simulation.world.world import FAILED, World

@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ProtocolError,
 )
-from kafka_on_spark.controller import cleanup, probes, replica_tables
+from kafka_on_spark.controller import cleanup_policy, probes, replica_tables
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.replica_tables import (
     FoundTable,
@@ -121,8 +121,8 @@ SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     probes.probe_task: probe_task,
     replica_tables.list_task: list_task,
     replica_tables.remove_task: remove_task,
-    cleanup.inspect_for_retention: retention_task,
-    cleanup.inspect_for_compaction: compaction_task,
+    cleanup_policy.inspect_for_retention: retention_task,
+    cleanup_policy.inspect_for_compaction: compaction_task,
 }
 """What is done in place of tasks that touch a root besides its replicas, or whose ends are noted.
 All others are those of production."""

@@ -5,7 +5,8 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.log.cleaning import (
+from kafka_on_spark.log.producer_state import producers_file_name
+from kafka_on_spark.log.unnamed_files import (
     CLOCK_ERROR_MS,
     CleaningTimes,
     Fate,
@@ -14,7 +15,6 @@ from kafka_on_spark.log.cleaning import (
     judge,
     newest_staged_at_ms,
 )
-from kafka_on_spark.log.producer_state import producers_file_name
 from tests.builders import segment
 
 NOW = 10**12

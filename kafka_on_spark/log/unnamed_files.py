@@ -1,4 +1,4 @@
-"""Cleaning: which files in a replica's folder may be deleted. Pure: the caller lists and reads.
+"""Decides which files in a replica's folder, that its log does not name, may be deleted.
 
 A path is added to a table only while the table is fenced at the leader epoch in the path's name,
 and never again after that table removed it (I26). So what was listed first may go if a state that

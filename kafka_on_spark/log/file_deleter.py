@@ -1,8 +1,8 @@
-"""Cleans a replica's folder of files that no log can need: lists first, reads the table second.
+"""Deletes files in a replica's folder that no log can need: lists first, reads the table second.
 
-`log/cleaning.py` decides, on a state of the table that was read after the listing, and again
+`log/unnamed_files.py` decides, on a state of the table that was read after the listing, and again
 on the newest state before each part of the deletions: what it allowed once it allows for ever, but
-a table that went back to an older state is noticed, and stops the cleaner.
+a table that went back to an older state is noticed, and stops it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,10 @@ from typing import Final
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import ensure
 from kafka_on_spark.log.batch import is_segment_name
-from kafka_on_spark.log.cleaning import (
+from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
+from kafka_on_spark.log.segments import check_no_link
+from kafka_on_spark.log.state import ReplicaAddress
+from kafka_on_spark.log.unnamed_files import (
     CleaningTimes,
     Fate,
     FoundFile,
@@ -23,9 +26,6 @@ from kafka_on_spark.log.cleaning import (
     judge,
     newest_staged_at_ms,
 )
-from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
-from kafka_on_spark.log.segments import check_no_link
-from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.upkeep_work import (
     NOTHING_DONE,
     Allowance,
@@ -130,8 +130,8 @@ _LOG: Final = "_delta_log"
 class ReplicaFolders:
     """Lists and deletes files in replicas' folders: the only code that deletes segments.
 
-    `log/cleaning.py` decides. What is deleted by mistake can't be had again, so names are checked
-    once more here: no other file can be named.
+    `log/unnamed_files.py` decides. What is deleted by mistake can't be had again, so names are
+    checked once more here: no other file can be named.
     """
 
     def __init__(self, options: StorageOptions) -> None:
