@@ -23,8 +23,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset, ensure
 from kafka_on_spark.controller.sweep import SweepPosition
-from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, is_segment_name
-from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
+from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment
+from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import (
     LogChange,
     ProducerEntries,
@@ -33,7 +33,7 @@ from kafka_on_spark.log.state import (
     ReplicaState,
     check_log,
 )
-from kafka_on_spark.log.unnamed_files import FoundFile
+from kafka_on_spark.log.unnamed_files import FoundFile, is_cleaned
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.merged_files import Borders, rewritten
 
@@ -474,7 +474,7 @@ class MemoryReplicaFolders:
         self._roots[address.root].check_answers()
         files = self._roots[address.root].files.get(folder(address), {})
         for name in names:
-            ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
+            ensure(is_cleaned(name), name)
             files.pop(name, None)
             self.deleted.append(name)
 

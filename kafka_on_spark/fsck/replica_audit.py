@@ -30,7 +30,7 @@ from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.fsck.findings import Finding, FindingList
 from kafka_on_spark.fsck.replica import ReplicaReplay
 from kafka_on_spark.fsck.trace import ReplicaTrace
-from kafka_on_spark.log.batch import Border, is_segment_name
+from kafka_on_spark.log.batch import Border, epoch_in_name
 from kafka_on_spark.log.hashing import key_hashes
 from kafka_on_spark.log.merging import BATCH_ROWS, Content, content_of, decode_borders, typed
 from kafka_on_spark.log.producer_files import read_producers
@@ -401,7 +401,7 @@ class ReplicaAudit:
 
     def _content(self, file: FileEntry) -> bytes:
         """Return a segment's bytes, whose digest is right."""
-        if not is_segment_name(file.path):
+        if epoch_in_name(file.path) is None:
             raise CorruptLogError("it is no segment by its name, and was not read")
         path = f"{self._address.folder}/{file.path}"
         try:

@@ -29,14 +29,10 @@ and nobody reads a commit that is larger than a commit can be."""
 _SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.parquet")
 
 
-def is_segment_name(name: str) -> bool:
-    """Return whether `name` is a segment's plain name, which leads to no other folder."""
-    return _SEGMENT_NAME.fullmatch(name) is not None
-
-
 def epoch_in_name(name: str) -> LeaderEpoch | None:
-    """Return the leader epoch in a segment's name; None: it is no name of a segment."""
-    return LeaderEpoch(int(name.split("-", 1)[0])) if is_segment_name(name) else None
+    """Return the leader epoch in a segment's name; None: it is not the plain name of a segment,
+    which leads to no other folder."""
+    return LeaderEpoch(int(name.split("-", 1)[0])) if _SEGMENT_NAME.fullmatch(name) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +56,7 @@ class Segment:
     def __post_init__(self) -> None:
         # A plain name: a commit can only name files in the replica's own folder.
         ensure(
-            is_segment_name(self.file_name)
+            _SEGMENT_NAME.fullmatch(self.file_name) is not None
             and self.record_count >= 0
             and self.size_bytes >= 0
             and self.timestamp_min_us <= self.timestamp_max_us,

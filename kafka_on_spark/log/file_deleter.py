@@ -11,7 +11,6 @@ from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import ensure
-from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.segments import check_no_link
 from kafka_on_spark.log.state import ReplicaAddress
@@ -174,7 +173,7 @@ class ReplicaFolders:
     def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
         """Delete files; one that is gone was deleted by another cleaner."""
         for name in names:
-            ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
+            ensure(is_cleaned(name), name)
         check_directory(
             address.root, address.directory_id, self._options, address.registered_voters
         )

@@ -130,6 +130,8 @@ def plan_reads(
 
 def after_others(order: ReadOrder, suspects: frozenset[ReplicaUuid]) -> ReadOrder:
     """Return an order that reads from suspects after all others."""
+    if not suspects:
+        return order
 
     def is_suspect(replica: ReplicaAddress) -> bool:
         return replica.replica_uuid in suspects
@@ -196,27 +198,18 @@ def replicas_to_read(
     RackAwareReplicaSelector (KIP-392).
     """
 
-    def rank(broker_id: BrokerId) -> tuple[bool, bool, bool, int]:
+    def rank(broker_id: BrokerId) -> tuple[bool, bool, bool, bool, int]:
         broker = image.brokers[broker_id]
         return (
+            # One that counts as dead is asked last: it may be back before the controller sees it.
+            not broker.is_online,
             broker_id not in partition.isr,
             client_rack is not None and broker.rack != client_rack,
             broker_id != partition.leader,
             partition.replicas.index(broker_id),
         )
 
-    readable = [
-        broker_id
-        for broker_id in partition.replicas
-        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
-    ]
-    # A broker that counts as dead is asked last: it may be back before the controller sees it.
-    rest = [
-        broker_id
-        for broker_id in partition.replicas
-        if partition.is_created(broker_id) and broker_id not in readable
-    ]
-    return sorted(readable, key=rank) + sorted(rest, key=rank)
+    return sorted(filter(partition.is_created, partition.replicas), key=rank)
 
 
 def check_cut(
