@@ -25,12 +25,7 @@ from kafka_on_spark.log.unnamed_files import (
     judge,
     newest_staged_at_ms,
 )
-from kafka_on_spark.log.upkeep_work import (
-    NOTHING_DONE,
-    Allowance,
-    UpkeepOrder,
-    WorkDone,
-)
+from kafka_on_spark.log.upkeep_work import NOTHING_DONE, Allowance, UpkeepOrder, WorkDone
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones

@@ -26,11 +26,7 @@ from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, Segment, segment_name
 from kafka_on_spark.log.hashing import add_digests, content_digests, sum_digests
-from kafka_on_spark.log.merge_plan import (
-    MERGED_BYTES_MAX,
-    MergeRules,
-    merges_due,
-)
+from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, merges_due
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import (
     SEGMENT_SCHEMA,
@@ -56,20 +52,14 @@ from kafka_on_spark.log.upkeep_work import (
 )
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.parquet_files import (
-    parquet_batches,
-    read_footer,
-    uncompressed_bytes,
-)
+from kafka_on_spark.store.parquet_files import parquet_batches, read_footer, uncompressed_bytes
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 BORDERS: Final = b"kos.borders"
 """Key of the borders in a file's metadata: base64 of 20 bytes each, the offset from the segment's
 base as 32 bits, little-endian, and the digest."""
 
-
 _BORDER: Final = struct.Struct("<I16s")
-
 
 BORDER_BYTES: Final = 26
 """What a border takes of a footer, and two thirds of a byte more."""
@@ -139,18 +129,14 @@ BORDERS_MAX: Final = 2**20
 """Borders of a merged segment at most, if more than one part is in it: a text of more than 100 MB
 in a footer is refused by all that reads Parquet."""
 
-
 COLUMNS: Final = tuple(SEGMENT_SCHEMA.names)
-
 
 BATCH_ROWS: Final = 2**16
 """Records that are decoded, and hashed, at once."""
 
-
 UNCOMPRESSED_MAX: Final = 2**31
 """Bytes of a merged segment once uncompressed, at most, if more than one part is in it: half of
 what a reader takes."""
-
 
 GROUP_BYTES: Final = 2**25
 """Bytes of a row group before compression, about: a merge holds them beside the file."""
@@ -420,10 +406,8 @@ RATIO_MAX: Final = 2**15
 """How many bytes zstd makes of one at most: a block of 128 KiB takes 4 at least. So the footers of
 small files need not be read."""
 
-
 END_BYTES: Final = 2**16
 """What is read of a file's end at first: most footers are smaller."""
-
 
 _LENGTH_BYTES: Final = 8
 """A Parquet file ends with the length of its footer, as 32 bits, and a mark of four bytes."""
@@ -539,7 +523,6 @@ def _size_of(run: Sequence[LogPart]) -> int:
 
 
 WHAT: Final = "merges"
-
 
 ENTRY_BYTES: Final = 64
 """What a producer takes in the file of the producer state, about."""

@@ -31,7 +31,6 @@ from kafka_on_spark.store.deadlines import within
 
 log = logging.getLogger(__name__)
 
-
 DROPPED: Final = "batches dropped below the log start"
 
 

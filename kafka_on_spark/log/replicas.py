@@ -30,17 +30,8 @@ from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, StagedBatch, WriterFence
 from kafka_on_spark.log.compaction import COUNTERS as COMPACTION_COUNTERS
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.evidence import (
-    EVIDENCE,
-    identity_flaw,
-    inspect_root,
-    table_flaw,
-)
-from kafka_on_spark.log.producer_files import (
-    ReadFile,
-    read_producers,
-    write_producers,
-)
+from kafka_on_spark.log.evidence import EVIDENCE, identity_flaw, inspect_root, table_flaw
+from kafka_on_spark.log.producer_files import ReadFile, read_producers, write_producers
 from kafka_on_spark.log.producer_state import (
     NO_FILE,
     ProducersFile,
@@ -81,7 +72,6 @@ from kafka_on_spark.store.root_identity import CHECKED, CHECKED_MAX, check_direc
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 log = logging.getLogger(__name__)
-
 
 FORMAT_VERSION: Final = "2"
 LOG_START_OFFSET: Final = "log-start-offset"
@@ -517,10 +507,8 @@ class ReplicaStore:
 ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
 """Reads the borders in the file of a replica's merged segment."""
 
-
 CheckState = Callable[[ReplicaState], None]
 """Refuses, by an error, to say of a log that was read that it has not an append."""
-
 
 ATTEMPTS_MAX: Final = 32
 """A table has one writer by design: twins and deposed leaders cause a few conflicts only."""

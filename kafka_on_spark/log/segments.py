@@ -30,13 +30,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.base.ids import (
-    BrokerId,
-    ChainDigest,
-    LeaderEpoch,
-    Offset,
-    ProducerEpoch,
-)
+from kafka_on_spark.base.ids import BrokerId, ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 from kafka_on_spark.log.batch import (
     Batch,
     Border,
@@ -49,20 +43,10 @@ from kafka_on_spark.log.batch import (
 from kafka_on_spark.log.evidence import file_flaw, inspect_root
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.deadlines import (
-    LONG,
-    SHORT,
-    Call,
-    begin,
-    within,
-)
+from kafka_on_spark.store.deadlines import LONG, SHORT, Call, begin, within
 from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
-from kafka_on_spark.store.local_files import (
-    SEGMENT_BYTES_MAX,
-    UnsafeFileError,
-    make_folder,
-)
+from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError, make_folder
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
@@ -522,9 +506,7 @@ class SegmentStore:
 
 CREATE_TIME: Final = 0
 
-
 APPEND_TIME: Final = 1
-
 
 HEADER_SCHEMA: Final = pa.schema(
     [
@@ -545,17 +527,14 @@ HEADER_SCHEMA: Final = pa.schema(
     ]
 )
 
-
 _OF_ONE_BATCH: Final = (
     *("batch_base_offset", "batch_record_count", "partition_count"),
     *("producer_id", "producer_epoch", "sequence", "payload_digest"),
 )
 """The columns that are null for a merged segment."""
 
-
 _SHARED: Final = (*_OF_ONE_BATCH, "leader_epoch", "transaction", "timestamp_type")
 """The columns in which all segments of a batch are alike."""
-
 
 TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 

@@ -233,7 +233,6 @@ class ReplicaIdentity:
 DELETE_DELAY_MS: Final = 3_600_000
 """The default of file.delete.delay.ms."""
 
-
 TOPIC_NAME_MAX: Final = 255 - len("-") - 32
 """Letters of a topic's name in a folder's, which has 255 on local disks; a topic's may have 249."""
 
