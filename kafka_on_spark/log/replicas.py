@@ -332,7 +332,9 @@ class ReplicaLog:
                 raise CommitConflictError("decided on another state", version=state.version + 1)
             after, removed = state.apply(change), state.removed_by(change)
             self._check_obeys(state, change, is_removing=bool(removed))
-            file = self._write_producers(state, change)
+            file = self._producers[0]  # as of the newest state that was read
+            if change.producers is not None:
+                file = self._write_producers(state.version, change.producers)
             self._delta.commit(
                 state.version,
                 operation=change.operation,
@@ -360,32 +362,26 @@ class ReplicaLog:
             CHECKED.clear()
         CHECKED.add(known)
 
-    def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
-        """Write the producer-state file of a change, if it has one; return the one that counts
-        after it, which is durable then.
+    def _write_producers(self, version: int, producers: ProducerEntries) -> ProducersFile:
+        """Write the producer-state file of a change decided at `version`; it is durable then.
 
         The file of a try that has lost serves the next one: appends that win while a file is
         written change no entries. Otherwise each try of a merge would leave a file, and where
         writing one takes longer than an append no merge would get in. No cleaner takes a file above
         the counter, so it is there, unless a person has removed it.
         """
-        file = self._producers[0]  # as of the newest state that was read
-        if change.producers is None:
-            return file
-        if not self._delta.is_still_at(state.version):  # the commit would not count: no file
-            raise CommitConflictError("decided on an old version", version=state.version + 1)
+        if not self._delta.is_still_at(version):  # the commit would not count: no file
+            raise CommitConflictError("decided on an old version", version=version + 1)
         written, entries = self._written
-        folder = self._delta.uri
+        folder, number = self._delta.uri, self.producers_number
         if (
-            written.number <= file.number
-            or entries != change.producers
+            written.number <= number
+            or entries != producers
             or self._files.size(f"{folder}/{producers_file_name(written.number)}") is None
         ):
             uuid = self._address.replica_uuid
-            written = write_producers(
-                self._files, folder, uuid, change.producers, above=file.number
-            )
-            self._written = (written, change.producers)
+            written = write_producers(self._files, folder, uuid, producers, above=number)
+            self._written = (written, producers)
         return written
 
     @property
