@@ -378,13 +378,12 @@ def becomes_a_copy(follower: ReplicaState, taken: Sequence[LogPart], leader: Rep
     same files then, and no other, and is not compacted further than its leader says to be.
 
     Several fetches may have brought them, and what its leader did meanwhile shows in the files.
-    They are compared only where it matters, for a log may have thousands.
+    It is asked only where it matters, for a log may have thousands.
     """
     own, seen = follower.compaction, leader.compaction
     behind = leader.batches[: -len(taken)]
     return (
-        own != seen
-        and own.finished_below <= seen.finished_below
+        own.finished_below <= seen.finished_below
         and own.tombstones_below <= seen.tombstones_below
         and own.compacted_below <= seen.compacted_below
         and taken[-1] is leader.batches[-1]
