@@ -118,7 +118,8 @@ def link_in_path(address: ReplicaAddress) -> str | None:
         return None
     folder = address.folder
     way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
-    return within(address.root, partial(next, filter(os.path.islink, way), None), SHORT)
+    links: list[str] = within(address.root, partial(list, filter(os.path.islink, way)), SHORT)
+    return links[0] if links else None
 
 
 def check_no_link(address: ReplicaAddress) -> None:
