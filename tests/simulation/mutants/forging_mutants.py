@@ -85,7 +85,7 @@ FORGING_MUTANTS = [
     ),
     Mutant(
         "a proof of all that is committed includes the registered chain digest",
-        ((operations, "has_all_committed", _by_epoch_alone),),
+        ((state, "has_all_committed", _by_epoch_alone),),
         seed=2,
         invariant="H2 one value an offset",
     ),
