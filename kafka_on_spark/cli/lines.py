@@ -76,26 +76,38 @@ def line_parser(properties: Mapping[str, str]) -> Parse:
     def nulled(parts: Sequence[bytes]) -> list[bytes | None]:
         return [None if each == marker else each for each in parts]
 
-    def values(lines: Sequence[bytes]) -> Records:
-        return Records({"value": nulled(lines)}, range(len(lines)))
+    def key_and_value(line: bytes) -> Sequence[Any]:
+        key, found, value = line.partition(separator)
+        if not found:
+            raise InvalidRequestError(
+                f"has no key separator ({_shown_bytes(separator)}): {_shown_bytes(line)}; give one,"
+                " or leave --property parse.key=true out"
+            )
+        return nulled((key, value))
 
-    def keys_and_values(lines: Sequence[bytes]) -> Records:
-        pairs, bad = [], None
-        for place, line in enumerate(lines):
-            key, found, value = line.partition(separator)
-            if not found:
-                why = f"has no key separator ({_shown_bytes(separator)}): {_shown_bytes(line)}"
-                bad = place, f"{why}; give one, or leave --property parse.key=true out"
-                break
-            pairs.append((key, value))
-        columns = {
-            "key": nulled([key for key, _ in pairs]),
-            "value": nulled([value for _, value in pairs]),
-        }
-        return Records(columns, range(len(pairs)), bad)
+    if parsed_flag("parse.key", properties.get("parse.key", "false")):
+        return lambda lines: _read(lines, ("key", "value"), key_and_value)
+    return lambda lines: Records({"value": nulled(lines)}, range(len(lines)))
 
-    parses_key = parsed_flag("parse.key", properties.get("parse.key", "false"))
-    return keys_and_values if parses_key else values
+
+def _read(
+    lines: Sequence[bytes], names: Sequence[str], record_of: Callable[[bytes], Sequence[Any] | None]
+) -> Records:
+    """Return the records of lines; None: a line is passed over."""
+    rows: list[Sequence[Any]] = []
+    places: list[int] = []
+    bad = None
+    for place, line in enumerate(lines):
+        try:
+            row = record_of(line)
+        except InvalidRequestError as error:
+            bad = place, error.message
+            break
+        if row is not None:
+            rows.append(row)
+            places.append(place)
+    columns = {name: [row[number] for row in rows] for number, name in enumerate(names)}
+    return Records(columns, places, bad)
 
 
 def _shown_bytes(part: bytes) -> str:
@@ -108,22 +120,12 @@ _IGNORED: Final = ("topic", "offset", "timestamp_type", "leader_epoch", "is_comm
 
 def parsed_json(lines: Sequence[bytes]) -> Records:
     """Read lines of JSON; blank ones are passed over."""
-    columns: dict[str, list[Any]] = {name: [] for name in _TAKEN}
-    places: list[int] = []
-    for place, line in enumerate(lines):
-        if not line.strip():
-            continue
-        try:
-            record = _record(line)
-        except InvalidRequestError as error:
-            return Records(columns, places, (place, error.message))
-        for name, column in columns.items():
-            column.append(record[name])
-        places.append(place)
-    return Records(columns, places)
+    return _read(lines, _TAKEN, _record)
 
 
-def _record(line: bytes) -> dict[str, Any]:
+def _record(line: bytes) -> Sequence[Any] | None:
+    if not line.strip():
+        return None
     try:
         row = json.loads(line, object_pairs_hook=without_doubles)
     except (ValueError, RecursionError) as error:
@@ -142,13 +144,9 @@ def _record(line: bytes) -> dict[str, Any]:
         raise InvalidRequestError(
             f'has a "partition" that is {_shown(partition)}: give a number from 0 on, or null'
         )
-    return {
-        "key": _content("key", row.get("key")),
-        "value": _content("value", row["value"]),
-        "headers": _headers(row.get("headers")) or None,
-        "timestamp": None if when is None else micros(str(when), "is no record: its timestamp"),
-        "partition": partition,
-    }
+    time_us = None if when is None else micros(str(when), "is no record: its timestamp")
+    content = [_content(name, row.get(name)) for name in ("key", "value")]
+    return [*content, _headers(row.get("headers")) or None, time_us, partition]
 
 
 def _content(name: str, given: object) -> bytes | None:
