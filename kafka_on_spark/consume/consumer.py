@@ -450,14 +450,14 @@ def _milliseconds(time: object) -> int:
 
 def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) -> Consuming:
     """Return the loop of a consumer that has no partitions yet."""
-    handling = handling_of(node)
+    handling, worker = handling_of(node), node.tasks.worker
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
         """Yield the batches of an order, and count what they have and how long each was read."""
         batches = read_rows(
             after_others(order, suspects(node)),
-            node.replicas,
-            node.options,
+            worker.replicas,
+            worker.options,
             has_epochs=True,
             **handling,
         )

@@ -406,7 +406,8 @@ class Consuming:
             image = self.wait.newest()
             keys = self._assigned(image)
             if self._resolved is not keys:
-                self.leave(self._positions.keys() - keys.keys())
+                if gone := self._positions.keys() - keys.keys():
+                    self.leave(gone)
                 self._begin(image, [key for key in keys if key not in self._positions])
                 self._resolved, self._is_begun = keys, True
             if not self._begin_fetch(image):

@@ -68,7 +68,8 @@ class Reads:
         record that was deleted is an error; otherwise it is passed over."""
         on_deleted = refuse_deleted if is_asked else pass_deleted
         columns = {**columns, **self.handling, "on_deleted": on_deleted}
-        return read_rows(order, self.node.replicas, self.node.options, **columns)
+        worker = self.node.tasks.worker
+        return read_rows(order, worker.replicas, worker.options, **columns)
 
     def count(self, order: ReadOrder, *, is_asked: bool) -> int:
         """Return how many records `rows` would yield, by the headers of their batches."""
