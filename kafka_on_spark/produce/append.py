@@ -263,32 +263,6 @@ def plan_topics(
     return plans
 
 
-def plan_chosen(
-    node: Node,
-    image: MetadataImage,
-    topic_id: TopicId,
-    *,
-    acks: str,
-    producer: ProducerRun,
-    timeout_ms: int,
-) -> AppendPlan:
-    """Return the plan of records that all name their partitions, each an append of its own.
-
-    A retry names the same ones, however many partitions the topic has by then: so nothing is
-    asked about a first try's split.
-    """
-    topic, now_ms = image.topics[topic_id], node.clock.now_ms()
-    return AppendPlan(
-        topic_id=topic_id,
-        topic=topic.name,
-        order=plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms),
-        acks=acks,
-        producer=producer,
-        timeout_ms=timeout_ms,
-        is_by_partition=True,
-    )
-
-
 def _split(node: Node, plan: AppendPlan) -> int:
     """Return into how many partitions a producer's append is split: as the headers of its first
     try say, since the topic may have been given partitions since: its records would stand
@@ -558,11 +532,10 @@ def append_results(
     Raises:
         The first partition's error; its context lists failed and acknowledged partitions.
     """
-    error = next((each.error for each in batches if each.error is not None), None)
-    if error is not None and is_waited_for:
-        raise _with_partitions(error, topics, batches)
     answers: defaultdict[TopicId, dict[int, PartitionAppend]] = defaultdict(dict)
     for each in batches:
+        if each.error is not None and is_waited_for:
+            raise _with_partitions(each.error, topics, batches)
         answers[each.key.topic_id][each.key.partition] = PartitionAppend(
             base_offset=each.base_offset,
             record_count=each.staged.record_count if each.error is None else 0,

@@ -55,14 +55,16 @@ from kafka_on_spark.produce.accumulator import (
     SentRecord,
     is_passing,
 )
-from kafka_on_spark.produce.append import answer_staged, plan_chosen
+from kafka_on_spark.produce.append import answer_staged
 from kafka_on_spark.produce.idempotence import NextAppend, ProducerRuns
 from kafka_on_spark.produce.leader_log import PartitionBatch
 from kafka_on_spark.produce.records import INPUT_SCHEMA, TopicLimits, topic_limits
 from kafka_on_spark.produce.staging import (
     AppendPlan,
+    ProducerRun,
     StagedSegment,
     choose_partitions,
+    plan_stage,
     stage_records,
 )
 from kafka_on_spark.store.counts import APPEND, operating
@@ -273,18 +275,28 @@ class ProducerAppends:
                 if not ready:
                     continue
                 try:
-                    plan = plan_chosen(
-                        self._node,
-                        image,
-                        topic_id,
-                        acks=self._settings.acks,
-                        producer=run,
-                        timeout_ms=try_ms,
-                    )
+                    plan = self._plan(image, image.topics[topic_id], run, try_ms)
                     staged += self._stage(plan, delivery, ready)
                 except KafkaOnSparkError as error:
                     delivery.fail(ready, error)
         return staged
+
+    def _plan(
+        self, image: MetadataImage, topic: TopicImage, run: ProducerRun, try_ms: int
+    ) -> AppendPlan:
+        """Return the plan of records that all name their partitions, each an append of its own: a
+        retry names the same, however many there are by then."""
+        acks, now_ms = self._settings.acks, self._node.clock.now_ms()
+        order = plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms)
+        return AppendPlan(
+            topic_id=topic.topic_id,
+            topic=topic.name,
+            order=order,
+            acks=acks,
+            producer=run,
+            timeout_ms=try_ms,
+            is_by_partition=True,
+        )
 
     def _ready(
         self, image: MetadataImage, delivery: Delivery, batches: Iterable[ProducerBatch]

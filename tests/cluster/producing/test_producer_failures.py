@@ -277,7 +277,7 @@ def test_a_bug_in_a_retry_leaves_no_record_without_an_answer(cluster, new_topic,
 
     def fail(node, appends, take):
         cluster.delete_topic(gone)
-        monkeypatch.setattr(sender, "plan_chosen", plan)
+        monkeypatch.setattr(sender, "plan_stage", plan)
         raise KafkaStorageError("away")
 
     def plan(*_, **given):
