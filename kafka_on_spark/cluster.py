@@ -966,13 +966,9 @@ class Cluster:
         if kind == "preferred":
             moved = self._run(commands.ELECT_PREFERRED, keys=keys)
         else:
-            from kafka_on_spark.controller.inspections import (
-                inspect_replica,
-                plan_inspections,
-                suspects,
-            )
+            from kafka_on_spark.controller.inspections import inspect_replica, plan_inspections
 
-            found_bad = suspects(self._node)  # by this process: the controller's are others
+            found_bad = self._node.metadata.suspects  # this process's: the controller's are others
             orders = [
                 each
                 for each in plan_inspections(self._metadata.catch_up(), keys)

@@ -29,14 +29,13 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.consume.consuming import ConsumerRecord, Consuming
 from kafka_on_spark.consume.member import Listeners
-from kafka_on_spark.consume.reads import handling_of
+from kafka_on_spark.consume.reads import handling_of, inspect_bad
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import (
     Assign,
     Subscription,
     assignment_of,
 )
-from kafka_on_spark.controller.inspections import note_findings, suspects
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.offsets import EARLIEST, LATEST, at, partition_of
 from kafka_on_spark.log.read_order import ReadOrder, after_others
@@ -455,7 +454,7 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
         """Yield the batches of an order, and count what they have and how long each was read."""
         batches = read_rows(
-            after_others(order, suspects(node)),
+            after_others(order, node.metadata.suspects),
             worker.replicas,
             worker.options,
             has_epochs=True,
@@ -472,7 +471,7 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
                 began_ms = counts.now_ms()
         finally:
             batches.close()
-            note_findings(node)
+            inspect_bad(node)
 
     liveness = None
     if settings.group is not None:

@@ -4,7 +4,9 @@ from collections.abc import Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_on_spark.controller.inspections import SecondInspections, note_findings, suspects
+from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.read_order import ReadOrder, after_others, plan_reads
 from kafka_on_spark.log.reading import (
     Handling,
@@ -13,6 +15,7 @@ from kafka_on_spark.log.reading import (
     read_rows,
     refuse_deleted,
 )
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.node import Node
 
@@ -24,16 +27,33 @@ def handling_of(node: Node) -> Handling:
     """Return what follows where a replica can't be read: it is inspected a second time, or its
     leader compacted."""
     return {
-        "note": lambda *seen: node.part(SecondInspections).record_unread(*seen),
+        "note": partial(_note, node),
         "finish_compaction": partial(_finish_compaction, node),
     }
 
 
+def _note(
+    node: Node, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+) -> None:
+    if is_evidence(error):
+        # In the function, here and below: most reads find nothing bad, and no such leader.
+        from kafka_on_spark.controller.inspections import Finding, SecondInspections
+
+        node.part(SecondInspections).record_finding(Finding.of(address, segment))
+
+
 def _finish_compaction(node: Node, order: ReadOrder) -> None:
-    # In the function: a read that finds no such leader needs nothing of what keeps logs.
     from kafka_on_spark.controller.replication_round import finish_compaction
 
     finish_compaction(node, order)
+
+
+def inspect_bad(node: Node) -> None:
+    """Have what was found bad inspected a second time, after the answer."""
+    if node.metadata.suspects:
+        from kafka_on_spark.controller.inspections import inspect_findings
+
+        inspect_findings(node)
 
 
 class Reads:
@@ -58,7 +78,7 @@ class Reads:
         now = self.node.metadata.catch_up()
         if self._past is not None:
             return plan_reads(self._past, topic, start, end, now=now)
-        bad = suspects(self.node)
+        bad = self.node.metadata.suspects
         return [after_others(each, bad) for each in plan_reads(now, topic, start, end)]
 
     def rows(
@@ -80,4 +100,4 @@ class Reads:
     def end(self) -> None:
         """Have what was found bad inspected a second time, after the answer."""
         if self._past is None:
-            note_findings(self.node)
+            inspect_bad(self.node)

@@ -44,13 +44,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import WholeReplica, leaderless, lost_replicas
 from kafka_on_spark.controller.fetch_plan import fetch_orders
-from kafka_on_spark.controller.isr import (
-    conclude,
-    decode_queued,
-    encode_reports,
-    leave_unreadable,
-    without_suspects,
-)
+from kafka_on_spark.controller.isr import conclude, leave_unreadable
 from kafka_on_spark.controller.probes import probe_orders, probe_task
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
@@ -66,8 +60,7 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.log.truncation import are_too_many_to_cut, fetch_start
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.quorum.raft import Generation, check_generation
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
@@ -296,28 +289,33 @@ class _Failing:
 
 
 class UnreadableLeaders:
-    """The leaders that one process can't read. Threads may share it."""
+    """The leaders that one process can't read. Threads may share it.
+
+    Attributes:
+        failing: Those whose last inspection failed. While there is none, reports without an error
+            need not be recorded.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._metadata = node.metadata
         self._clock = node.clock
         self._lock = threading.Lock()
-        self._failing: dict[PartitionKey, _Failing] = {}
+        self.failing: dict[PartitionKey, _Failing] = {}
 
     def record(self, report: PartitionReport) -> None:
         seen = report.leader
         leadership = (seen.broker_id, seen.replica_uuid, report.leader_epoch)
         is_fence = seen.error_code == FencedLeaderEpochError.code
         with self._lock:
-            known = self._failing.pop(report.key, None)
+            known = self.failing.pop(report.key, None)
             if seen.error_code not in _COUNTED or seen.is_bad:
                 return
             if known is None or (known.leadership, known.is_fence) != (leadership, is_fence):
                 known = _Failing(leadership, is_fence, self._clock.monotonic_ms())
             known.count += 1
             known.error = seen.error
-            self._failing[report.key] = known
+            self.failing[report.key] = known
 
     def replace_lasting(self) -> int:
         """Have others lead instead of those that could not be read for too long, whose failures
@@ -333,11 +331,11 @@ class UnreadableLeaders:
         with self._lock:
             lasting = {
                 key: each
-                for key, each in self._failing.items()
+                for key, each in self.failing.items()
                 if each.count >= FAILURES_MIN and each.since_ms <= until_ms
             }
             for key in lasting:
-                del self._failing[key]
+                del self.failing[key]
         image = self._metadata.catch_up() if lasting else self._metadata.image
         return sum(self._replace(image, key, failing) for key, failing in lasting.items())
 
@@ -426,17 +424,21 @@ class SecondInspections:
     """The findings of one process. Threads may share it.
 
     All inspections count the errors of leaders, and others lead when second inspections are due.
+
+    Attributes:
+        failing: Leaders that can't be read, as in `UnreadableLeaders`.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._unreadable = node.part(UnreadableLeaders)
+        self.failing = self._unreadable.failing
         self._metadata = node.metadata
         self._clock = node.clock
         self._lock = threading.Lock()
         self._found: dict[Finding, float] = {}
         self._under_way: list[Finding] = []
-        node.metadata.suspects = self.suspects
+        node.metadata.suspects = frozenset()
 
     def record(self, reports: Iterable[PartitionReport]) -> None:
         """Record the replicas that reports call bad for the first time, and those with errors."""
@@ -445,13 +447,6 @@ class SecondInspections:
             for seen in (report.leader, *report.followers):
                 if seen.is_bad and not seen.is_bad_twice:
                     self.record_finding(Finding.by(report, seen))
-
-    def record_unread(
-        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
-    ) -> None:
-        """Record a replica that a reader could not read, if `error` says that it is bad."""
-        if is_evidence(error):
-            self.record_finding(Finding.of(address, segment))
 
     def record_finding(self, finding: Finding) -> None:
         """Record one finding; its delay begins with the first record of it."""
@@ -462,11 +457,13 @@ class SecondInspections:
             if finding.segment is not None:  # equal to one that can't be read again by itself
                 self._found.pop(finding, None)
             self._found.setdefault(finding, since_ms)
+            self._keep_suspects()
 
-    def suspects(self) -> frozenset[ReplicaUuid]:
-        """Return the replicas that were found bad once, and not inspected again yet."""
-        with self._lock:
-            return frozenset(each.replica_uuid for each in (*self._found, *self._under_way))
+    def _keep_suspects(self) -> None:
+        """Have the metadata know which replicas were found bad once, and not inspected again yet.
+        The lock is held."""
+        known = (*self._found, *self._under_way)
+        self._metadata.suspects = frozenset(each.replica_uuid for each in known)
 
     def wait_ms(self, found_by_ms: float = inf) -> float | None:
         """Return how long until a second inspection is due; None: there is no finding, or none that
@@ -543,6 +540,7 @@ class SecondInspections:
         finally:
             with self._lock:
                 self._under_way = [each for each in self._under_way if each not in due]
+                self._keep_suspects()
 
     def _fetch(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return self._node.tasks.run_here(fetch_task, orders)
@@ -554,6 +552,7 @@ class SecondInspections:
         with self._lock:
             for finding in findings:
                 self._found.setdefault(finding, self._clock.monotonic_ms())
+            self._keep_suspects()
 
     def _inspect_again(self, due: Sequence[Finding], run: RunFetches) -> int:
         image = self._metadata.catch_up()
@@ -570,43 +569,14 @@ class SecondInspections:
         }
         with self._lock:  # what was found whole counts again, at once
             self._under_way = [each for each in self._under_way if each not in due or each in bad]
-        changes = conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
+            self._keep_suspects()
+        changes = self._node.submit(lambda newest: conclude(newest, reports))
         # What was confirmed, but not decided on as the partition had changed, is inspected again.
         self._requeue(
             each for each in due if each in bad and may_be_inspected(self._metadata.image, each)
         )
         self.record(reports)
         return changes
-
-
-def conclude_reports(
-    metadata: MetadataService, reports: Sequence[PartitionReport], *, timeout_ms: int
-) -> int:
-    """Commit what `reports` lead to, and those that other processes have queued while they wait for
-    the commit lock; return how many ISRs change.
-
-    A report is a fact, and what follows from it is decided on the image of the process that
-    commits: it makes no difference which process that is.
-
-    Raises: as `MetadataService.submit`.
-    """
-    mine = {report.key for report in reports}
-
-    def decide(image: MetadataImage) -> ControllerResult[int]:
-        own = conclude(image, reports)
-        try:
-            queued = metadata.lock.queued_reports() if own.records else ()
-            others = decode_queued(queued, exclude=mine)
-            return conclude(image, [*reports, *others]) if others else own
-        except Exception:  # the processes that queued them decide on them, too
-            log.warning("queued reports are left to their processes", exc_info=True)
-            return own
-
-    def encoded() -> bytes:
-        suspects = metadata.suspects()  # another process's are others
-        return encode_reports([without_suspects(each, suspects) for each in reports])
-
-    return metadata.submit(decide, queued=encoded, timeout_ms=timeout_ms)
 
 
 def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionReport:
@@ -658,20 +628,9 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
     )
 
 
-def suspects(node: Node) -> frozenset[ReplicaUuid]:
-    """Return the replicas that a process has found bad once."""
-    inspections = node.made(SecondInspections)
-    return frozenset() if inspections is None else inspections.suspects()
-
-
-def note_findings(node: Node, finding: Finding | None = None) -> None:
-    """Record what a first inspection found bad, and have what is known inspected a second time,
-    after the answer."""
-    if finding is None and node.made(SecondInspections) is None:
-        return
+def inspect_findings(node: Node) -> None:
+    """Have what this process has found bad inspected a second time, after the answer."""
     inspections = node.part(SecondInspections)
-    if finding is not None:
-        inspections.record_finding(finding)
     # A read that nobody has ended ends with the process, in which no thread starts.
     if sys.is_finalizing() or inspections.wait_ms() is None:
         return

@@ -61,7 +61,8 @@ def alter_isr(
     joining = {
         seen.broker_id
         for seen in report.followers
-        if report.continues(partition)
+        if seen.broker_id not in partition.isr
+        and report.continues(partition)
         and seen.log_end_offset >= committed
         and may_join(image, partition, report, seen)
         and would_stay(image, report, seen)
@@ -161,7 +162,7 @@ def may_join(
     compacted as far as every member is (I27). A replica that a reassignment removes stays out once
     all of the target is in sync.
     """
-    if seen.broker_id in partition.isr or not _is_registered(partition, seen):
+    if not _is_registered(partition, seen):
         return False
     if seen.broker_id in partition.removing_replicas:
         is_over = partition.isr.issuperset(partition.target_replicas)
@@ -186,7 +187,8 @@ def awaiting_compaction(image: MetadataImage, report: PartitionReport) -> list[B
     return [
         seen.broker_id
         for seen in report.followers
-        if seen.compacted_below < cleaned_below
+        if seen.broker_id not in partition.isr
+        and seen.compacted_below < cleaned_below
         and may_join(image, partition, report, replace(seen, compacted_below=cleaned_below))
     ]
 
@@ -278,8 +280,6 @@ def without_suspects(report: PartitionReport, suspects: frozenset[ReplicaUuid]) 
         error = "it was found bad, and is to be inspected again"
         return replace(seen, error_code=KafkaStorageError.code, error=error)
 
-    if not suspects:
-        return report
     followers = tuple(map(counted, report.followers))
     return replace(report, leader=counted(report.leader), followers=followers)
 
@@ -291,8 +291,9 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
     replica that joins the ISR has all that is committed afterwards (I1).
     """
     records: list[Record] = []
+    changes = 0
     for seen in reports:
-        report = without_suspects(seen, image.suspects)
+        report = without_suspects(seen, image.suspects) if image.suspects else seen
         watermark = advance_high_watermark(image, report)
         if watermark is not None:
             records.append(watermark)
@@ -300,7 +301,7 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
         change = raise_epoch(image, report) or alter_isr(image, report, high_watermark=raised)
         if change is not None:
             records.append(change)
-    changes = sum(isinstance(record, PartitionChangeRecord) for record in records)
+            changes += 1
     return ControllerResult(records, changes)
 
 

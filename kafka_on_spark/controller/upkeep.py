@@ -1,13 +1,13 @@
 """Upkeep: what is due of partitions and roots is done, by one scheduler.
 
-First topics' cleanup.policy is decided (`cleanup`): what is deleted need not be merged before. Then
-replicas are kept small, and roots are cleaned of what killed processes left there. A bounded share
-of it comes after each round of replication and in each pass of the controller; or all that is due
-is done at once. `sweep` says which partitions a round comes to, as it does for inspections. What a
-round does not finish, the next one begins with. Brokers' roots are cleaned as a whole, and seldom,
-by a process that has made rounds for an interval; metadata roots on request only: who writes a
-checkpoint of the metadata log cleans it. What a process remembers is its own: if it ends, that
-costs some visits that find nothing to do.
+First topics' cleanup.policy is decided (`cleanup_policy`): what is deleted need not be merged
+before. Then replicas are kept small, and roots are cleaned of what killed processes left there. A
+bounded share of it comes after each round of replication and in each pass of the controller; or all
+that is due is done at once. `sweep` says which partitions a round comes to, as for inspections; the
+next round begins with what this one does not finish. Brokers' roots are cleaned as a whole, and
+seldom, by a process that has made rounds for an interval; metadata roots on request only: who
+writes a checkpoint of the metadata log cleans it. What a process remembers is its own: if it ends,
+that costs some visits that find nothing to do.
 """
 
 import logging
@@ -34,7 +34,7 @@ from kafka_on_spark.controller.cleanup_policy import (
 )
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
-from kafka_on_spark.controller.inspections import Finding, note_findings
+from kafka_on_spark.controller.inspections import Finding, SecondInspections, inspect_findings
 from kafka_on_spark.controller.reassignment import UNLIMITED
 from kafka_on_spark.controller.replica_tables import tables_on
 from kafka_on_spark.controller.sweep import (
@@ -765,7 +765,9 @@ class Upkeep:
                 for _, work in result.done:
                     if work.is_evidence:
                         found = Finding.of(order.address, work.suspect)
-                        note_findings(self._node, found)
+                        self._node.part(SecondInspections).record_finding(found)
+            if self._metadata.suspects:
+                inspect_findings(self._node)
         self._note(results, done)
         done.visited += len(results)
         return results

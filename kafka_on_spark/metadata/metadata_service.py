@@ -204,7 +204,7 @@ class MetadataService:
         after_commit: Called after each commit; it has `maintain` called in another thread.
         refusal: Why nothing may be committed by this process; None: it may.
         lock: The commit lock, while a decision is made.
-        suspects: Returns what this process has found bad once: see `MetadataImage.suspects`.
+        suspects: What this process has found bad once: see `MetadataImage.suspects`.
         read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
             others committed since may be missing.
     """
@@ -243,7 +243,7 @@ class MetadataService:
         self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
         self._is_closed = False
         self.refusal: KafkaOnSparkError | None = None
-        self.suspects: Callable[[], frozenset[ReplicaUuid]] = frozenset
+        self.suspects: frozenset[ReplicaUuid] = frozenset()
         self.lock = NO_LOCK
 
     def close(self) -> None:
@@ -390,7 +390,7 @@ class MetadataService:
                 self.lock = lock
                 if lock.needs_refresh:
                     self.catch_up()  # with the commits of earlier holders
-                image, suspects = self.image, self.suspects()
+                image, suspects = self.image, self.suspects
                 result = decide(replace(image, suspects=suspects) if suspects else image)
                 if not result.records:
                     return result.response

@@ -31,7 +31,6 @@ from kafka_on_spark.base.ids import (
     check_mapping,
     check_whole_number,
 )
-from kafka_on_spark.controller.inspections import note_findings
 from kafka_on_spark.controller.replica_tables import create_replicas
 from kafka_on_spark.log.batch import (
     SEGMENTS_A_BATCH_MAX,
@@ -333,7 +332,8 @@ def answer_staged(
         stamp_as_one({plan.topic_id: plan.topic for plan in plans}, batches)
     keys = [batch.key for batch in batches]
     began_ms = node.counts.now_ms()
-    create_replicas(node, keys)
+    if lacking := image.lacking_replicas(keys):
+        create_replicas(node, lacking)
     rounds = AppendRounds(
         node,
         batches,
@@ -363,7 +363,6 @@ def answer_staged(
     if earlier_tries:
         earlier_tries.note_checked(plans, tried)
     _count(node, batches, began_ms)
-    note_findings(node)
     node.maintain(keys)
     return batches, _retention_notices(node, image, batches)
 

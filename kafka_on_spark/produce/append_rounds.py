@@ -10,6 +10,7 @@ the round goes on without those that take much longer than the others. They are 
 more once their partition has another leader, or does without the replica that they wait for.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Executor, Future
 from concurrent.futures import wait as wait_for
@@ -34,7 +35,13 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.controller.inspections import SecondInspections, conclude_reports
+from kafka_on_spark.controller.inspections import SecondInspections, inspect_findings
+from kafka_on_spark.controller.isr import (
+    conclude,
+    decode_queued,
+    encode_reports,
+    without_suspects,
+)
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     fetch,
@@ -44,8 +51,8 @@ from kafka_on_spark.log.fetch import (
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append, registered_producers
 from kafka_on_spark.log.state import ReplicaState, address_of
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, MetadataService
 from kafka_on_spark.metadata.reports import PartitionReport, is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import THREADS, Node
 from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, wait_of
@@ -61,6 +68,8 @@ from kafka_on_spark.produce.leader_log import (
 from kafka_on_spark.produce.records import topic_limits
 from kafka_on_spark.produce.staging import ProducerRun
 from kafka_on_spark.store.deadlines import DaemonThreads, pauses_ms
+
+log = logging.getLogger(__name__)
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0
@@ -191,6 +200,8 @@ class AppendRounds:
             staged = {each.key: each.staged for each in self.batches}
             check_tries(self._metadata.image, logs, staged, {} if tried is None else tried)
         self._rounds()
+        if self._metadata.suspects:
+            inspect_findings(self._node)
         return self.batches
 
     def _rounds(self) -> None:
@@ -319,7 +330,6 @@ class AppendRounds:
             elif each.result is not None:
                 reports.append(each.result)
         if reports:
-            self._second_inspections.record(reports)
             try:
                 # One commit moves all high watermarks and takes replicas out of ISRs.
                 conclude_reports(self._metadata, reports, timeout_ms=self._node.timeout_ms)
@@ -361,7 +371,11 @@ class AppendRounds:
             if not may_stand:
                 check_keys(image, [batch])
             commit_batch(self._node, batch, *place(self._node, image, batch))
-            return self._have_fetched(image, batch, is_first_try=is_first_try)
+            report = self._have_fetched(image, batch, is_first_try=is_first_try)
+            replicas = (report.leader, *report.followers)
+            if self._second_inspections.failing or any(each.error_code for each in replicas):
+                self._second_inspections.record([report])
+            return report
         except KafkaOnSparkError as error:
             return error
 
@@ -480,6 +494,37 @@ class AppendRounds:
         batch.error, batch.is_answered = error, True
         if self._take is not None:
             self._take(batch)
+
+
+def conclude_reports(
+    metadata: MetadataService, reports: Sequence[PartitionReport], *, timeout_ms: int
+) -> None:
+    """Commit what `reports` lead to, and those that other processes have queued while they wait for
+    the commit lock.
+
+    A report is a fact, and what follows from it is decided on the image of the process that
+    commits: it makes no difference which process that is.
+
+    Raises: as `MetadataService.submit`.
+    """
+
+    def decide(image: MetadataImage) -> ControllerResult[int]:
+        own = conclude(image, reports)
+        try:
+            queued = metadata.lock.queued_reports() if own.records else ()
+            if not queued:
+                return own
+            others = decode_queued(queued, exclude={report.key for report in reports})
+            return conclude(image, [*reports, *others])
+        except Exception:  # the processes that queued them decide on them, too
+            log.warning("queued reports are left to their processes", exc_info=True)
+            return own
+
+    def encoded() -> bytes:
+        suspects = metadata.suspects  # another process's are others
+        return encode_reports([without_suspects(each, suspects) for each in reports])
+
+    metadata.submit(decide, queued=encoded, timeout_ms=timeout_ms)
 
 
 def check_min_isr(image: MetadataImage, key: PartitionKey, *, is_appended: bool) -> None:

@@ -38,6 +38,8 @@ EPOCH = LeaderEpoch(5)
 class NothingUnreadable:
     """Counts no leaders that can't be read."""
 
+    failing = frozenset()
+
     def record(self, report):
         pass
 

@@ -21,11 +21,11 @@ from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.inspections import (
     Finding,
     UnreadableLeaders,
-    conclude_reports,
     inspect_replica,
     may_be_inspected,
     plan_second_inspection,
 )
+from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.log.fetch import merge_reports
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -362,9 +362,8 @@ def test_from_the_first_finding_on_a_replica_counts_no_more(rounds, found_bad, c
         find_bad(rounds, each)
     fetched = rounds._run_fetches(plan_fetches(rounds.metadata.image, rounds.keys[0]))
 
-    conclude_reports(
-        rounds.metadata, merge_reports([each.report for each in fetched]), timeout_ms=1
-    )
+    reports = merge_reports([each.report for each in fetched])
+    rounds.metadata.submit(lambda image: conclude(image, reports), timeout_ms=1)
 
     assert registration(rounds).high_watermark == committed
 

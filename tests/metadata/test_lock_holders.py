@@ -6,11 +6,11 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.inspections import conclude_reports
 from kafka_on_spark.controller.isr import encode_reports
 from kafka_on_spark.metadata.commit_lock import CommitLock
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import PartitionRecord, TopicRecord
+from kafka_on_spark.produce.append_rounds import conclude_reports
 from tests.builders import partition, report, seen
 from tests.metadata.decisions import create_topic, submit
 
@@ -73,7 +73,7 @@ def all_at(key, end):
 
 def conclude(service, *reports):
     service.catch_up()
-    return conclude_reports(service, reports, timeout_ms=1000)
+    conclude_reports(service, reports, timeout_ms=1000)
 
 
 def high_watermarks(service, keys):
@@ -104,7 +104,7 @@ def test_whoever_commits_counts_no_replica_that_the_process_which_queued_found_b
         return nullcontext(HeldLock())
 
     waiting = open_service(acquire_lock=queue)
-    waiting.suspects = lambda: frozenset({IN_SYNC.uuid_of(3)})
+    waiting.suspects = frozenset({IN_SYNC.uuid_of(3)})
     conclude(waiting, all_at(second, 5))
     holder = open_service(acquire_lock=lambda uri, _: nullcontext(HeldLock(*queued)))
 

@@ -17,6 +17,7 @@ from kafka_on_spark.base.errors import (
     UnknownProducerIdError,
 )
 from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.consume.reads import handling_of
 from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_pieces
 from kafka_on_spark.metadata.image import MetadataImage
@@ -98,7 +99,7 @@ def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
         first, end = (piece.base_offset + each for each in (piece.first_delta, piece.end_delta))
         return [row for row in rows if first <= row[0] < end]
 
-    note = driver.second_inspections.record_unread
+    note = handling_of(driver.process)["note"]
     finish = driver.finish_compaction
     replicas = driver.worker.replicas
     records = list(read_pieces(order, replicas, read, note, finish_compaction=finish))

@@ -116,7 +116,6 @@ class Leader(Grounds):
             self.world.partition,
             self.world.local,
             leader_epoch=current_leader_epoch,
-            only_leader=True,
             fetched_by=BrokerId(replica),
         )
         check_fetch(self.world.leader, offset)
@@ -322,6 +321,8 @@ class Leader(Grounds):
         """Return the ISR with `replica`, if our rule lets it join."""
         seen = self.world.report_of(BrokerId(replica))
         partition = self.world.partition
+        if seen.broker_id in partition.isr:
+            return None
         if not may_join(self.world.image, partition, self.world.report(), seen):
             return None
         return partition.isr | {BrokerId(replica)}
