@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
     NO_ERROR,
+    FencedLeaderEpochError,
     NotLeaderOrFollowerError,
     ProtocolError,
     UnknownLeaderEpochError,
@@ -32,7 +33,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.controller.reassignment import THROTTLES, UNLIMITED
-from kafka_on_spark.log.fetch import FetchAction, FetchOrder, FetchResult, after_refusal
+from kafka_on_spark.log.fetch import FetchOrder, FetchResult
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.state import address_of, check_leader_epoch
 from kafka_on_spark.metadata.image import MetadataImage
@@ -135,12 +136,6 @@ def covers_all(image: MetadataImage, key: PartitionKey, plan: Sequence[FetchOrde
     return bool(plan) and set(map(fetcher_of, inspection)) == set(map(fetcher_of, plan))
 
 
-def has_tables(image: MetadataImage, key: PartitionKey) -> bool:
-    """Return whether any replica of a partition was created, so that there is one to inspect."""
-    partition = image.partition(key)
-    return partition is not None and any(partition.directories)
-
-
 def refusals(result: FetchResult) -> list[ReplicaReport]:
     reports = (result.report.leader, *result.report.followers)
     return [each for each in reports if each.error_code != NO_ERROR]
@@ -164,7 +159,6 @@ def refusal_of(
             image.partition(order.key),
             order.leader.broker_id,
             leader_epoch=order.partition.leader_epoch,
-            only_leader=True,
             fetched_by=fetcher_of(order).follower,
         )
     except ProtocolError as error:
@@ -281,6 +275,16 @@ def is_named(throttled_replicas: str, partition: int, broker_id: BrokerId) -> bo
     return f"{partition}:{broker_id}" in throttled_replicas.split(",")
 
 
+def awaits_metadata(error_code: int, asked_epoch: LeaderEpoch, current_epoch: LeaderEpoch) -> bool:
+    """Return whether a fetch that was refused waits until the metadata names a newer leadership.
+
+    If the newest known epoch is fenced, another try can't help; if an older one is fenced, the
+    newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
+    and another one leads. Source: AbstractFetcherThread.processFetchRequest.
+    """
+    return error_code == FencedLeaderEpochError.code and asked_epoch == current_epoch
+
+
 @dataclass(frozen=True, slots=True)
 class _Delay:
     """Why a fetch is left out for a while: it was refused under `leader_epoch`.
@@ -370,8 +374,7 @@ class FetchPace:
         refused = refusals(result)
         if refused and partition is not None and partition.leader_epoch == asked_epoch:
             code, _ = refusal_of(image, order, refused[0])
-            action = after_refusal(code, asked_epoch=asked_epoch, current_epoch=asked_epoch)
-            is_fenced = action is FetchAction.WAIT_FOR_METADATA
+            is_fenced = awaits_metadata(code, asked_epoch, partition.leader_epoch)
             self._delays[fetcher_of(order)] = _Delay(asked_epoch, until_ms, is_fenced)
 
     def _forget_ended(self, image: MetadataImage) -> None:
@@ -464,13 +467,11 @@ def check_request(
     broker_id: BrokerId,
     *,
     leader_epoch: LeaderEpoch | None,
-    only_leader: bool,
     fetched_by: BrokerId | None = None,
 ) -> None:
-    """Check a request about `partition` that names the replica on `broker_id`.
+    """Check a request about `partition` to the replica on `broker_id`, which must lead.
 
-    `only_leader`: the replica must be the leader's. `fetched_by`: the follower that asks, which
-    must be assigned.
+    `fetched_by`: the follower that asks, which must be assigned.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such partition, or no replica of it there.
@@ -480,7 +481,7 @@ def check_request(
     if partition is None or broker_id not in partition.replicas:
         raise UnknownTopicOrPartitionError(f"broker {broker_id} has no replica of the partition")
     check_leader_epoch(partition.leader_epoch, leader_epoch)
-    if only_leader and partition.leader != broker_id:
+    if partition.leader != broker_id:
         raise NotLeaderOrFollowerError(
             f"broker {broker_id} does not lead the partition", leader=partition.leader
         )

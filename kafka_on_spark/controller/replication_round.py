@@ -18,13 +18,12 @@ from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.controller.brokers import note_refused
-from kafka_on_spark.controller.election import renew_lost, restore
+from kafka_on_spark.controller.election import recreate_lost, take_back_lost
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
     FetchPace,
     covers_all,
     fetcher_of,
-    has_tables,
     has_work,
     keys_with_work,
     lacks_leader_table,
@@ -47,7 +46,7 @@ from kafka_on_spark.log.fetch import (
 )
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.metadata.image import MetadataImage, submit_if_due
-from kafka_on_spark.metadata.reports import PartitionReport
+from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN, ROUND_MS
 
@@ -142,10 +141,10 @@ class ReplicationRound:
         self._scope = scope_of(image, topics)
         if is_sweep:
             whole = self._node.part(LostReplicaInspector).inspect(image)
-            self._node.submit(lambda newest: restore(newest, whole))
+            self._node.submit(lambda newest: take_back_lost(newest, whole))
         submit_if_due(
             self._metadata.image,
-            lambda newest: renew_lost(newest, self._node.ids.new_uuid),
+            lambda newest: recreate_lost(newest, self._node.ids.new_uuid),
             self._node.submit,
         )
         self._slice = self._begin_sweep(as_of_ms=as_of_ms, is_all=is_sweep)
@@ -153,13 +152,15 @@ class ReplicationRound:
         self._until_ms = self._clock.monotonic_ms() + copy_ms_max
         due = self._slice.next_keys()
         keys = due if is_sweep else keys_with_work(image, self._scope)
-        create_replicas(self._node, keys)
+        self._create_replicas(keys)
         seen = set() if is_sweep else self._fetch_work(keys, due)
         inspected = self._inspect(due, seen)
-        self._have_compacted()
-        self._isr_changes += self._second_inspections.finish(
-            self._run, deadline_ms=None if is_sweep else deadline_ms
-        )
+        if self._uncompacted:
+            self._have_compacted(self._uncompacted)
+        if self._metadata.suspects or self._second_inspections.failing:
+            self._isr_changes += self._second_inspections.finish(
+                self._run, deadline_ms=None if is_sweep else deadline_ms
+            )
         self._sweep.keep(image, self._scope, self._slice)
         return self._report(keys, inspected)
 
@@ -175,7 +176,7 @@ class ReplicationRound:
             begun = self._sweep.begin(
                 image, self._scope, settings, as_of_ms=as_of_ms, is_all=is_all
             )
-            if not begun.is_ahead_of(as_of_ms):
+            if begun.position.at_ms <= as_of_ms:  # or another round knows of newer inspections
                 return begun
             as_of_ms = self._clock.monotonic_ms()
             self._metadata.catch_up()
@@ -192,11 +193,15 @@ class ReplicationRound:
             plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
         return whole - self._fetch(plans)
 
-    def _have_compacted(self) -> None:
+    def _create_replicas(self, keys: Iterable[PartitionKey]) -> None:
+        """Have the replicas of partitions created that never were."""
+        if lacking := self._metadata.image.lacking_replicas(keys):
+            create_replicas(self._node, lacking)
+
+    def _have_compacted(self, waiting: Mapping[PartitionKey, list[BrokerId]]) -> None:
         """Have followers compacted that wait for nothing else, and fetch again, so that they join
         (I27)."""
-        waiting = self._uncompacted
-        if not waiting or not self._node.part(Upkeep).compact_followers(waiting):
+        if not self._node.part(Upkeep).compact_followers(waiting):
             return
         image = self._metadata.image
         self._fetch({key: plan_fetches(image, key) for key in waiting})
@@ -212,7 +217,8 @@ class ReplicationRound:
             image = self._metadata.image
             unseen = [key for key in due if key not in seen]
             lacking = [key for key in unseen if lacks_leader_table(image.partition(key))]
-            create_replicas(self._node, lacking)
+            if lacking:
+                create_replicas(self._node, lacking)
             image = self._metadata.image
             plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
             failed = self._fetch(plans, is_inspection=True)
@@ -230,12 +236,18 @@ class ReplicationRound:
     ) -> set[PartitionKey]:
         """Fetch as planned, in waves; return the partitions not inspected completely."""
         image = self._metadata.image
-        missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
+        missed = {  # where there is a table to inspect, and no fetch to run
+            key
+            for key, plan in plans.items()
+            if not plan
+            and (partition := image.partition(key)) is not None
+            and any(partition.directories)
+        }
         failed = self._fetch_wave(plans, is_inspection=is_inspection)
         while self._left and not self._is_last_wave:
             missed |= failed & plans.keys()
             keys = keys_with_work(self._metadata.catch_up(), self._scope)
-            create_replicas(self._node, keys)
+            self._create_replicas(keys)
             image = self._metadata.image
             failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys})
         if self._left:
@@ -262,23 +274,24 @@ class ReplicationRound:
         results = self._run(bounded, is_inspection=is_inspection)
         self._is_last_wave = self._clock.monotonic_ms() >= self._until_ms
         reports = merge_reports(self._to_judge(orders, results))
-        self._second_inspections.record(reports)
+        refused = [refusals(each) for each in results]
+        has_failed = any(refused)
+        if has_failed or self._second_inspections.failing:
+            self._second_inspections.record(reports)
         for report in reports:
             if waiting := awaiting_compaction(image, report):
                 self._uncompacted[report.key] = waiting
         self._isr_changes += self.conclude(reports)
-        self._note_refused(reports)
+        if has_failed:
+            self._note_refused(reports)
         image = self._metadata.image
         self._pace.record_results(image, orders, results, self._overrides)
         self._copied_records += sum(each.copied_records for each in results)
         self._copied_bytes += sum(each.copied_bytes for each in results)
         self._truncated_records += sum(each.truncated_records for each in results)
-        self._note_failures(image, orders, results)
-        seen = {
-            fetcher_of(order)
-            for order, result in zip(orders, results, strict=True)
-            if not refusals(result)
-        }
+        if has_failed:
+            self._note_failures(image, orders, refused)
+        seen = {fetcher_of(each) for each, why in zip(orders, refused, strict=True) if not why}
         return {each.key for each in planned if fetcher_of(each) not in seen}
 
     def _to_judge(
@@ -304,22 +317,19 @@ class ReplicationRound:
         return reports
 
     def _note_failures(
-        self, image: MetadataImage, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        refused: Sequence[Sequence[ReplicaReport]],
     ) -> None:
-        for order, result in zip(orders, results, strict=True):
-            for refused in refusals(result):
-                replica = (order.key, refused.broker_id)
-                if replica in self._failures:
-                    continue
-                topic = image.topics.get(order.key.topic_id)
-                name = TopicPartition(
-                    "deleted" if topic is None else topic.name, order.key.partition
-                )
-                code, words = refusal_of(image, order, refused)
+        for order, replicas in zip(orders, refused, strict=True):
+            topic = image.topics.get(order.key.topic_id)
+            name = TopicPartition("deleted" if topic is None else topic.name, order.key.partition)
+            for seen in replicas:
+                code, words = refusal_of(image, order, seen)
                 error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
-                self._failures[replica] = (
-                    f"{name} on broker {refused.broker_id}: {error_name}: {words}"
-                )
+                failure = f"{name} on broker {seen.broker_id}: {error_name}: {words}"
+                self._failures.setdefault((order.key, seen.broker_id), failure)
 
     def _note_refused(self, reports: Iterable[PartitionReport]) -> None:
         """Note roots of followers that refuse writes, for the active controller, as an append does:

@@ -443,25 +443,19 @@ class SweepRound:
         self._again = () if is_all else position.again[:AGAIN_MAX]
         self._is_first = True
 
-    def is_ahead_of(self, as_of_ms: int) -> bool:
-        """Return whether what is known of inspections is newer than an image of `as_of_ms`."""
-        return self.position.at_ms > as_of_ms
-
     def next_keys(self) -> list[PartitionKey]:
         """Return the partitions to inspect next; none: the round's slice is complete."""
-        keys = [*self._again, *next_slice(self._ring, self.position, self._count_max())]
-        self._is_first = False
-        return keys
-
-    def _count_max(self) -> int:
         inspection_ms = self.position.inspection_ms
         if self.is_all or inspection_ms == 0:
-            return self._ring.count
-        if self.budget_ms <= 0:
-            return 0
-        if inspection_ms is None:
-            return FIRST_INSPECTIONS
-        return max(int(self.budget_ms / inspection_ms), int(self._is_first))
+            count_max = self._ring.count
+        elif self.budget_ms <= 0:
+            count_max = 0
+        elif inspection_ms is None:
+            count_max = FIRST_INSPECTIONS
+        else:
+            count_max = max(int(self.budget_ms / inspection_ms), int(self._is_first))
+        self._is_first = False
+        return [*self._again, *next_slice(self._ring, self.position, count_max)]
 
     def record_inspected(
         self,

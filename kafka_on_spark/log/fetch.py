@@ -7,10 +7,9 @@ FollowerRefusedError, which the report tells. The appender reports its own readi
 same way. Source: Kafka's AbstractFetcherThread.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import cache
 from math import inf
 from typing import Final
@@ -21,14 +20,12 @@ from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
-    FencedLeaderEpochError,
     KafkaOnSparkError,
     KafkaStorageError,
-    OffsetOutOfRangeError,
     ProtocolError,
     ReplicaLostError,
 )
-from kafka_on_spark.base.ids import BrokerId, ChainDigest, Clock, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, ChainDigest, Clock, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import LogPart, Segment
 from kafka_on_spark.log.evidence import is_evidence
@@ -104,30 +101,6 @@ RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 """Runs fetches, and returns a result for each, in order."""
 
 
-class FetchAction(Enum):
-    """What to do with a partition whose fetch was refused; other partitions are not affected."""
-
-    RETRY = "retry after a back-off"
-    RESET = "find where the leader's log begins and ends, and go on from there"
-    WAIT_FOR_METADATA = "wait until the metadata names a newer leadership"
-
-
-def after_refusal(
-    error_code: int, *, asked_epoch: LeaderEpoch, current_epoch: LeaderEpoch
-) -> FetchAction:
-    """Return what to do after a fetch planned under `asked_epoch` was refused.
-
-    If the newest known epoch is fenced, another try can't help; if an older one is fenced, the
-    newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
-    and another one leads. Source: AbstractFetcherThread.processFetchRequest.
-    """
-    if error_code == OffsetOutOfRangeError.code:
-        return FetchAction.RESET
-    if error_code == FencedLeaderEpochError.code and asked_epoch == current_epoch:
-        return FetchAction.WAIT_FOR_METADATA
-    return FetchAction.RETRY
-
-
 class _RefusedError(Exception):
     """A side of the fetch can't go on: the error's code says why, as in Kafka."""
 
@@ -170,7 +143,8 @@ def fetch(
     *,
     open_uncached: Callable[[ReplicaAddress], ReplicaLog] | None = None,
 ) -> FetchResult:
-    """Bring `order.follower` up to its leader; return what was seen of both.
+    """Bring `order.follower` up to its leader; return what was seen of the leader, and of the
+    follower after it, or why that failed.
 
     `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
     `open_uncached`: instead of the store's, for an order that is uncached.
@@ -178,39 +152,69 @@ def fetch(
     opened: Callable[[ReplicaAddress], ReplicaLog] = replicas.open
     if order.is_uncached:
         opened = open_uncached or replicas.open_uncached
-    return _Fetcher(order, opened, segments, clock).run(leader_state)
+    fetcher = _Fetcher(order, opened, segments, clock)
+    followers: list[ReplicaReport] = []
+    failure: KafkaOnSparkError | None = None
+    # The follower is read before its leader: what it has, the leader must have.
+    follower: ReplicaState | None = None
+    try:
+        follower = None if order.follower is None else fetcher.load_follower()
+    except FollowerRefusedError as refused:
+        followers = [failed_report(fetcher.follower, refused.error)]
+    try:
+        with _refused_by(LeaderRefusedError):
+            fetcher.leader = leader_state or fetcher.load_leader()
+            check_leader_epoch(fetcher.leader.leader_epoch, order.partition.leader_epoch)
+        if follower is not None:
+            follower = fetcher.catch_up(follower)
+            followers = [state_report(fetcher.follower, follower, fetcher.leader)]
+    except LeaderRefusedError as refused:
+        failure = refused.error
+    except FollowerRefusedError as refused:
+        followers = [failed_report(fetcher.follower, refused.error)]
+    except DivergedError as diverged:
+        seen = diverged.follower
+        followers = [state_report(fetcher.follower, seen, fetcher.leader, is_diverged=True)]
+    leader = failure or fetcher.leader
+    return FetchResult(
+        report=partition_report(
+            order.key, order.partition, order.leader, leader, followers, now_ms=clock.now_ms()
+        ),
+        copied_bytes=fetcher.copied_bytes,
+        copied_records=fetcher.copied_records,
+        truncated_records=fetcher.truncated_records,
+    )
 
 
-def inspect_partition(
-    orders: Sequence[FetchOrder], replicas: ReplicaStore, segments: SegmentStore, clock: Clock
-) -> list[FetchResult]:
-    """Run the fetches of a partition's replicas, one after the other.
+def fetch_task(
+    order: FetchOrder,
+    worker: Worker,
+    open_uncached: Callable[[ReplicaAddress], ReplicaLog] | None = None,
+) -> FetchResult:
+    """Fetch, as `fetch` does. A task."""
+    result = fetch(
+        order, worker.replicas, worker.segments, worker.clock, open_uncached=open_uncached
+    )
+    if order.follower is not None and result.copied_records:
+        worker.replicas.open(order.follower).maintain()  # a checkpoint may be due
+    return result
+
+
+def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
+    """Run the fetches of a partition's replicas, one after the other. A task.
 
     Each replica is opened uncached once: opening a table takes most of an inspection's time, and of
     three replicas the leader's would be opened twice. Each `load` brings the log up to date, so no
     follower is compared with an older leader.
     """
-    open_uncached = cache(replicas.open_uncached)
-    return [
-        fetch(order, replicas, segments, clock, open_uncached=open_uncached) for order in orders
-    ]
-
-
-def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
-    [result] = inspect_partition_task((order,), worker)
-    return result
-
-
-def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
-    results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
-    for order, result in zip(orders, results, strict=True):
-        if order.follower is not None and result.copied_records:
-            worker.replicas.open(order.follower).maintain()  # a checkpoint may be due
-    return results
+    open_uncached = cache(worker.replicas.open_uncached)
+    return [fetch_task(order, worker, open_uncached) for order in orders]
 
 
 class _Fetcher:
-    """The steps of one fetch, and what they moved."""
+    """The steps of one fetch, and what they moved. `leader`: its state, once it was read."""
+
+    leader: ReplicaState
 
     def __init__(
         self,
@@ -226,70 +230,33 @@ class _Fetcher:
         self._clock = clock
         self._leader_log = opened(order.leader)
         if order.follower is not None:
-            self._follower, self._follower_log = order.follower, opened(order.follower)
-        self._copied_bytes = self._copied_records = self._truncated_records = 0
-
-    def run(self, known: ReplicaState | None) -> FetchResult:
-        """Fetch; return what was seen of the leader, and of the follower after it, or why that
-        failed. `known`: of the leader, if it was seen just now."""
-        order = self._order
-        followers: list[ReplicaReport] = []
-        failure: KafkaOnSparkError | None = None
-        # The follower is read before its leader: what it has, the leader must have.
-        follower: ReplicaState | None = None
-        try:
-            follower = None if order.follower is None else self._load_follower()
-        except FollowerRefusedError as refused:
-            followers = [failed_report(self._follower, refused.error)]
-        try:
-            with _refused_by(LeaderRefusedError):
-                self._leader = known or self._load_leader()
-                check_leader_epoch(self._leader.leader_epoch, self._epoch)
-            if follower is not None:
-                follower = self._catch_up(follower)
-                followers = [state_report(self._follower, follower, self._leader)]
-        except LeaderRefusedError as refused:
-            failure = refused.error
-        except FollowerRefusedError as refused:
-            followers = [failed_report(self._follower, refused.error)]
-        except DivergedError as diverged:
-            seen = diverged.follower
-            followers = [state_report(self._follower, seen, self._leader, is_diverged=True)]
-        leader = failure or self._leader
-        now_ms = self._clock.now_ms()
-        return FetchResult(
-            report=partition_report(
-                order.key, order.partition, order.leader, leader, followers, now_ms=now_ms
-            ),
-            copied_bytes=self._copied_bytes,
-            copied_records=self._copied_records,
-            truncated_records=self._truncated_records,
-        )
+            self.follower, self._follower_log = order.follower, opened(order.follower)
+        self.copied_bytes = self.copied_records = self.truncated_records = 0
 
     @_refused_by(FollowerRefusedError)
-    def _load_follower(self) -> ReplicaState:
+    def load_follower(self) -> ReplicaState:
         """Return the follower's state, unless it has seen a later leadership."""
         state = self._follower_log.load()
-        self._check_suspect(self._follower, self._follower_log, state)
+        if self._order.suspect is not None:
+            self._check_suspect(self._order.suspect, self.follower, self._follower_log, state)
         operations.check_not_above(state, self._epoch)  # otherwise the plan is stale
         return state
 
     @_refused_by(LeaderRefusedError)
-    def _load_leader(self) -> ReplicaState:
+    def load_leader(self) -> ReplicaState:
         """Return the leader's state, fenced at the current epoch."""
         state = begin_leadership(self._leader_log, self._partition)
-        if self._order.follower is None:
-            self._check_suspect(self._order.leader, self._leader_log, state)
+        if self._order.suspect is not None and self._order.follower is None:
+            self._check_suspect(self._order.suspect, self._order.leader, self._leader_log, state)
         start, registered = self._partition.log_start_offset, self._order.registered
         return try_to_advance(self._leader_log, state, start, registered)
 
     def _check_suspect(
-        self, address: ReplicaAddress, replica: ReplicaLog, state: ReplicaState
+        self, suspect: Segment, address: ReplicaAddress, replica: ReplicaLog, state: ReplicaState
     ) -> None:
         """Check the file that was found bad, if the log names it before and after: old files are
         removed, also while one of them is read."""
-        suspect = self._order.suspect
-        if suspect is None or not _names(state, suspect):
+        if not _names(state, suspect):
             return
         try:
             self._segments.check(address, suspect)
@@ -297,31 +264,31 @@ class _Fetcher:
             if _names(replica.load(), suspect):
                 raise
 
-    def _catch_up(self, follower: ReplicaState) -> ReplicaState:
+    def catch_up(self, follower: ReplicaState) -> ReplicaState:
         """Adopt the leadership, and take what the leader has up to its end as seen.
 
         If a follower under the same fence has the larger end, the leader's state is stale and is
         read again. If the follower is still ahead, one of both has lost or changed commits.
         """
         end, is_fenced = follower.log_end_offset, follower.leader_epoch == self._epoch
-        if is_fenced and end > self._leader.log_end_offset:
-            newest = self._load_leader()
+        if is_fenced and end > self.leader.log_end_offset:
+            newest = self.load_leader()
             if end > newest.log_end_offset:
                 raise self._diverged(follower)
-            self._leader = newest
-        seen = self._leader
-        if loss_of(self._partition, self._follower.broker_id, follower) is not None:
-            follower = self._load_follower()  # a stale state is no loss
+            self.leader = newest
+        seen = self.leader
+        if loss_of(self._partition, self.follower.broker_id, follower) is not None:
+            follower = self.load_follower()  # a stale state is no loss
         for _ in range(ATTEMPTS_MAX):
-            loss = loss_of(self._partition, self._follower.broker_id, follower)
+            loss = loss_of(self._partition, self.follower.broker_id, follower)
             if loss is not None:
                 raise FollowerRefusedError(loss)
             try:
-                follower, self._leader = self._read_to_compare(follower, seen)
-                return self._take_all(self._adopt(follower, self._leader), self._leader)
+                follower, self.leader = self._read_to_compare(follower, seen)
+                return self._take_all(self._adopt(follower, self.leader), self.leader)
             except CommitConflictError:
                 # A twin or a newer leadership was here; what it left decides.
-                follower = self._load_follower()
+                follower = self.load_follower()
         raise FollowerRefusedError(KafkaStorageError("commits to the follower keep conflicting"))
 
     def _read_to_compare(
@@ -339,14 +306,14 @@ class _Fetcher:
                         borders = self._segments.borders(self._order.leader, found.merged)
                     leader = leader.with_borders(found.merged, borders)
                 else:
-                    borders = self._segments.borders(self._follower, found.merged)
+                    borders = self._segments.borders(self.follower, found.merged)
                     follower = follower.with_borders(found.merged, borders)
         return follower, leader
 
     def _adopt(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaState:
         """Move the follower to the leadership: fence and truncation in one commit. What it keeps of
         a merged segment that it cuts is written first."""
-        address, epoch = self._follower, self._epoch
+        address, epoch = self.follower, self._epoch
         if follower.leader_epoch == epoch and follower.log_end_offset >= leader.log_start_offset:
             return follower  # under one epoch nothing is cut
         is_floored = must_be_complete(self._partition, address.broker_id)
@@ -368,7 +335,7 @@ class _Fetcher:
         if change is None:
             return follower
         after = self._commit(follower, change)
-        self._truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
+        self.truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
         return after
 
     @_refused_by(FollowerRefusedError)
@@ -400,14 +367,14 @@ class _Fetcher:
         while missing:
             bytes_max = max(1, order.fetch_bytes_max)
             if order.copy_bytes_max is not None:
-                bytes_max = min(bytes_max, order.copy_bytes_max - self._copied_bytes)
-            is_over = self._copied_bytes > 0 and self._clock.monotonic_ms() >= until_ms
+                bytes_max = min(bytes_max, order.copy_bytes_max - self.copied_bytes)
+            is_over = self.copied_bytes > 0 and self._clock.monotonic_ms() >= until_ms
             if is_over or bytes_max <= 0:
                 break
             taken = first_batches(missing, bytes_max)
             follower = self._copy_and_commit(follower, taken, leader, start)
-            self._copied_bytes += sum(batch.size_bytes for batch in taken)
-            self._copied_records += sum(batch.record_count for batch in taken)
+            self.copied_bytes += sum(batch.size_bytes for batch in taken)
+            self.copied_records += sum(batch.record_count for batch in taken)
             missing, start = missing[len(taken) :], follower.log_end_offset
         log_start = self._partition.log_start_offset
         return try_to_advance(self._follower_log, follower, log_start, order.registered)
@@ -453,13 +420,16 @@ class _Fetcher:
         keeps it: it was shipped there. Of a merged segment that begins below `start_offset`, what
         is from there on becomes a segment of its own.
         """
-        source, target = self._order.leader, self._follower
+        source, target = self._order.leader, self.follower
         is_cut = parts[0].base_offset < start_offset
         whole = parts[1:] if is_cut else parts
-        brought = [part.named_under(self._epoch) for part in whole]
-        segments, named = (
-            [segment for part in each for segment in part.segments] for each in (whole, brought)
-        )
+        brought: list[LogPart] = []
+        segments: list[Segment] = []
+        named: list[Segment] = []
+        for part in whole:
+            brought.append(part.named_under(self._epoch))
+            segments += part.segments
+            named += brought[-1].segments
         is_staged = named == segments and self._order.staged.issuperset(segments)
         self._segments.copy(source, target, segments, named, is_staged=is_staged)
         if not is_cut:
@@ -482,7 +452,7 @@ class _Fetcher:
         and ELR, on which nothing rests: it is fetched again. Of two logs that have all of it nobody
         knows which is right: the fetch does not guess.
         """
-        broker_id = self._follower.broker_id
+        broker_id = self.follower.broker_id
         loss = loss_of(self._partition, broker_id, follower)
         if loss is not None:
             return FollowerRefusedError(loss)
@@ -574,6 +544,10 @@ def state_report(
     missing: Sequence[LogPart] = ()
     if is_matched:
         missing = leader.batches_between(state.log_end_offset, leader.log_end_offset)
+    missing_since_ms, missing_bytes = None, 0
+    if missing:
+        missing_since_ms = missing[0].appended_at_ms
+        missing_bytes = sum(batch.size_bytes for batch in missing)
     return ReplicaReport(
         broker_id=address.broker_id,
         replica_uuid=address.replica_uuid,
@@ -584,8 +558,8 @@ def state_report(
         chain_digest=state.chain_digest,
         is_matched=is_matched,
         is_diverged=is_diverged,
-        missing_since_ms=missing[0].appended_at_ms if missing else None,
-        missing_bytes=sum(batch.size_bytes for batch in missing),
+        missing_since_ms=missing_since_ms,
+        missing_bytes=missing_bytes,
         compacted_below=state.compaction.finished_below,
         error_code=NO_ERROR if error is None else error.code,
         error=None if error is None else str(error),
@@ -612,25 +586,29 @@ def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaR
     )
 
 
-def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
+def merge_reports(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
     """Return one report a partition: each follower's, and the leader's with the highest log end.
 
     A leader that some fetch could not read counts as unread, so nothing is decided.
     """
-    by_key: dict[PartitionKey, list[PartitionReport]] = {}
+    merged: dict[PartitionKey, PartitionReport] = {}
     for report in reports:
-        by_key.setdefault(report.key, []).append(report)
-    return [_merged(each) for each in by_key.values()]
-
-
-def _merged(reports: list[PartitionReport]) -> PartitionReport:
-    furthest = max(
-        reports,
-        key=lambda report: (report.leader.error_code != NO_ERROR, report.leader.log_end_offset),
-    )
-    since = [each.uncommitted_since_ms for each in reports if each.uncommitted_since_ms is not None]
-    return replace(
-        furthest,
-        uncommitted_since_ms=min(since, default=None),
-        followers=tuple(follower for report in reports for follower in report.followers),
-    )
+        known = merged.setdefault(report.key, report)
+        if known is report:
+            continue
+        one, other = known.leader, report.leader
+        is_further = (other.error_code != NO_ERROR, other.log_end_offset) > (
+            one.error_code != NO_ERROR,
+            one.log_end_offset,
+        )
+        since = [
+            each.uncommitted_since_ms
+            for each in (known, report)
+            if each.uncommitted_since_ms is not None
+        ]
+        merged[report.key] = replace(
+            report if is_further else known,
+            uncommitted_since_ms=min(since, default=None),
+            followers=(*known.followers, *report.followers),
+        )
+    return list(merged.values())

@@ -4,9 +4,15 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.base.errors import RootFullError
+from kafka_on_spark.base.errors import (
+    ERROR_BY_CODE,
+    UNKNOWN_SERVER_ERROR,
+    FencedLeaderEpochError,
+    RootFullError,
+)
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.controller.fetch_plan import awaits_metadata
 from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.probes import ProbeResult
 from kafka_on_spark.log import operations
@@ -275,3 +281,12 @@ def test_replicas_without_a_leader_do_not_count_as_inspected_when_they_have_one_
     assert (leaderless.not_looked_at, leaderless.is_caught_up) == (1, False)
     assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
     assert (report.not_looked_at, report.is_caught_up) == (0, True)
+
+
+def test_only_a_fence_of_the_newest_epoch_waits_for_a_newer_leadership():
+    waiting = [
+        each for each in (*ERROR_BY_CODE, UNKNOWN_SERVER_ERROR) if awaits_metadata(each, 5, 5)
+    ]
+
+    assert waiting == [FencedLeaderEpochError.code]
+    assert not awaits_metadata(FencedLeaderEpochError.code, 4, 5)

@@ -4,16 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.base.errors import (
-    ERROR_BY_CODE,
-    UNKNOWN_SERVER_ERROR,
-    FencedLeaderEpochError,
-    OffsetOutOfRangeError,
-)
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log import operations, truncation
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.fetch import FetchAction, after_refusal, fetch
+from kafka_on_spark.log.fetch import fetch
 from kafka_on_spark.log.truncation import first_batches
 from tests.builders import batch, partition
 from tests.fakes import FakeClock
@@ -108,17 +102,3 @@ def test_a_fetch_takes_whole_batches_that_one_commit_can_name(
     batches = [batch("a", 0, "2 1"), batch("b", 3, "3"), batch("c", 6, "1 1 1")]
 
     assert first_batches(batches, bytes_max) == batches[:count]
-
-
-def test_after_a_refusal():
-    """Only two refusals are not simply tried again."""
-    actions = {
-        code: after_refusal(code, asked_epoch=5, current_epoch=5)
-        for code in (*ERROR_BY_CODE, UNKNOWN_SERVER_ERROR)
-    }
-
-    special = {code: each for code, each in actions.items() if each is not FetchAction.RETRY}
-    assert special == {
-        OffsetOutOfRangeError.code: FetchAction.RESET,
-        FencedLeaderEpochError.code: FetchAction.WAIT_FOR_METADATA,
-    }

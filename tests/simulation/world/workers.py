@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import (
@@ -28,7 +29,6 @@ from kafka_on_spark.log.fetch import (
     FetchResult,
     PartitionFetches,
     fetch,
-    inspect_partition,
 )
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.temporaries import RootCleaned
@@ -74,7 +74,11 @@ def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
 def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
     """Look at all replicas of one partition."""
     began_ms = worker.world.scheduler.now_ms
-    results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
+    opened = cache(worker.replicas.open_uncached)
+    results = [
+        fetch(order, worker.replicas, worker.segments, worker.clock, open_uncached=opened)
+        for order in orders
+    ]
     for result in results:
         note_inspection(worker.world, result, began_ms)
     return results

@@ -7,7 +7,7 @@ asks for is decided in this order: the move, the ISR, the rows of the move, the 
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import KEEP, LOST, DirectoryId, Offset
-from kafka_on_spark.controller.election import change_of_isr, elect_preferred, recover
+from kafka_on_spark.controller.election import change_of_isr, elect_by_inspections, elect_preferred
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     next_step,
@@ -214,7 +214,7 @@ class PartitionChanges(Adapter):
             image = self.image(self.eligible)
             one = image.partition(KEY)
             nothing = [inspection(one, each) for each in one.replicas]
-            self.decided(recover(image, nothing, forced=frozenset({KEY})))
+            self.decided(elect_by_inspections(image, nothing, forced=frozenset({KEY})))
             if self.one.leader == self.before.leader and self.one.leader is not None:
                 raise CutOffError("no-such-state")  # Kafka's leads on outside of its ISR
 

@@ -12,7 +12,7 @@ from itertools import count
 from kafka_on_spark.base.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import KEEP, PartitionKey, TopicId
 from kafka_on_spark.controller import topics
-from kafka_on_spark.controller.election import leaderless, recover
+from kafka_on_spark.controller.election import elect_by_inspections, leaderless
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
@@ -238,7 +238,9 @@ class ControllerWorld(Adapter):
             for broker_id in self.image.partition(key).replicas
             if self.image.is_eligible(broker_id)
         ]
-        _, elected = self.decide(recover(self.image, inspections, forced=frozenset(forced)))
+        _, elected = self.decide(
+            elect_by_inspections(self.image, inspections, forced=frozenset(forced))
+        )
         for key in elected:
             one = self.image.partition(key)
             first = next(each for each in one.replicas if self.image.is_eligible(each))

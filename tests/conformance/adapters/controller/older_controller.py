@@ -9,10 +9,10 @@ from kafka_on_spark.controller.brokers import (
     unfence_broker,
 )
 from kafka_on_spark.controller.election import (
+    elect_by_inspections,
     elect_leader,
     elect_preferred,
     imbalance_percentages,
-    recover,
 )
 from kafka_on_spark.controller.reassignment import (
     advance_reassignments,
@@ -283,7 +283,9 @@ class ControllerIntegration(_Moving):
             for each in self.one.replicas
             if self.image.is_eligible(each)
         ]
-        self.image = replay(self.image, recover(self.image, inspections, forced=frozenset({KEY})))
+        self.image = replay(
+            self.image, elect_by_inspections(self.image, inspections, forced=frozenset({KEY}))
+        )
 
     def op_wait_isr(self, isr):
         self.image = changed(self.image, isr=frozenset(isr))

@@ -55,7 +55,7 @@ class DeleteRecords(Adapter):
         partition = world.partition if self.is_hosted else None
         asked_broker = BrokerId(1 if role == "leader" else 2)
         try:
-            check_request(partition, asked_broker, leader_epoch=None, only_leader=True)
+            check_request(partition, asked_broker, leader_epoch=None)
             wanted = None if before_offset == -1 else Offset(before_offset)
             result = delete_records(world.image, KEY, wanted)
         except KafkaOnSparkError as error:

@@ -233,13 +233,11 @@ class OffsetsForLeaderEpoch(Adapter):
         self._check(current_leader_epoch, only_leader=only_leader)
 
     def _check(self, leader_epoch, *, only_leader, fetched_by=None):
-        check_request(
-            self.partition,
-            LOCAL,
-            leader_epoch=leader_epoch,
-            only_leader=only_leader,
-            fetched_by=fetched_by,
-        )
+        partition = self.partition
+        asked = LOCAL
+        if not only_leader and partition is not None and asked in partition.replicas:
+            asked = partition.leader  # a follower may serve it, too
+        check_request(partition, asked, leader_epoch=leader_epoch, fetched_by=fetched_by)
 
     def op_bump_leader_epoch(self, to):
         self.state = adopted(self.state, to)

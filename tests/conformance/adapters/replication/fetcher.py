@@ -10,10 +10,11 @@ from kafka_on_spark.base.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,
     KafkaOnSparkError,
+    OffsetOutOfRangeError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.controller.fetch_plan import awaits_metadata
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.fetch import FetchAction, after_refusal
 from kafka_on_spark.log.state import check_leader_epoch
 from kafka_on_spark.log.truncation import (
     EpochEnd,
@@ -32,14 +33,19 @@ NO_LOCAL_MARK = "high-watermark-is-the-registers"
 OLD_FORMAT = "every-batch-has-its-epoch"
 UNDEFINED = "undefined-cuts-nothing"
 
-ACTIONS = {
-    FetchAction.RETRY: "RETRY_WITH_BACKOFF",
-    FetchAction.RESET: "OFFSET_RESET",
-    FetchAction.WAIT_FOR_METADATA: "FAIL",
-}
 CODES = {name: code for code, kind in ERROR_BY_CODE.items() for name in kafka_names(kind(""))} | {
     "UNKNOWN_SERVER_ERROR": UNKNOWN_SERVER_ERROR
 }
+
+
+RETRY = "RETRY_WITH_BACKOFF"
+
+
+def action_after(code, asked_epoch, current_epoch):
+    """Return what Kafka does after a fetch was refused. Ours finds where logs part at each try."""
+    if awaits_metadata(code, asked_epoch, current_epoch):
+        return "FAIL"
+    return "OFFSET_RESET" if code == OffsetOutOfRangeError.code else RETRY
 
 
 class TruncationState(Adapter):
@@ -89,9 +95,7 @@ class FetchError(Adapter):
     def op_partition_error(self, error):
         if error not in CODES:
             raise CutOffError("wire-detail")
-        self.action = after_refusal(
-            CODES[error], asked_epoch=self.requested, current_epoch=self.current
-        )
+        self.action = action_after(CODES[error], self.requested, self.current)
 
     def op_fetch_response(
         self, requested_offset, records, high_watermark=None, log_start_offset=None
@@ -118,7 +122,7 @@ class FetchError(Adapter):
         return Answer(value, {"high_watermark": NO_LOCAL_MARK})
 
     def expected(self):
-        return {"action": None if self.action is None else ACTIONS[self.action]}
+        return {"action": self.action}
 
 
 class Pair:

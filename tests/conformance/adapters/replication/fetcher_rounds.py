@@ -8,15 +8,16 @@ from dataclasses import replace
 
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch
-from kafka_on_spark.log.fetch import FetchAction, after_refusal
 from kafka_on_spark.log.truncation import latest_epoch_with_records
 from tests.conformance.adapters.replication.fetcher import (
     CODES,
     LEADER,
     NO_LOCAL_MARK,
     OLD_FORMAT,
+    RETRY,
     UNDEFINED,
     Pair,
+    action_after,
     follower_report,
     records_of,
 )
@@ -120,10 +121,8 @@ class TwoLogs(Adapter):
 
     def op_fetcher_round(self):
         if self.fetch_raises is not None:
-            action = after_refusal(
-                CODES[self.fetch_raises], asked_epoch=self.epoch, current_epoch=self.epoch
-            )
-            return {"delayed": action is FetchAction.RETRY}
+            action = action_after(CODES[self.fetch_raises], self.epoch, self.epoch)
+            return {"delayed": action == RETRY}
         self._fetch()
         left_out = dict.fromkeys(("high_watermark",), NO_LOCAL_MARK)
         return Answer(self._about(self.follower_log), left_out)
@@ -154,7 +153,7 @@ class TwoLogs(Adapter):
         action = self._action()
         is_adopted = state.leader_epoch == self.epoch
         where = "FETCHING" if is_adopted else "TRUNCATING"
-        is_failed = action is FetchAction.WAIT_FOR_METADATA
+        is_failed = action == "FAIL"
         return {
             "log": records_of(state),
             "log_end_offset": state.log_end_offset,
@@ -164,7 +163,7 @@ class TwoLogs(Adapter):
             "leader_epoch": None if state.leader_epoch is None else state.leader_epoch - self.shift,
             "state": None if is_failed else where,
             "failed": is_failed,
-            "delayed": action is FetchAction.RETRY,
+            "delayed": action == RETRY,
             "ready_for_fetch": action is None,
         }
 
@@ -173,7 +172,7 @@ class TwoLogs(Adapter):
         report = follower_report(self.fetched)
         if report.error_code == NO_ERROR:
             return None
-        return after_refusal(report.error_code, asked_epoch=self.epoch, current_epoch=self.epoch)
+        return action_after(report.error_code, self.epoch, self.epoch)
 
     def op_fetcher_rounds_until_equal(self, max_rounds):
         for _ in range(max_rounds):
@@ -359,10 +358,7 @@ class ManyPartitions(Adapter):
         return Answer({**states, "failed": failed, "delayed": delayed}, left_out)
 
     def _is_delayed(self, error):
-        action = after_refusal(
-            CODES[error], asked_epoch=LeaderEpoch(0), current_epoch=LeaderEpoch(0)
-        )
-        return action is FetchAction.RETRY
+        return action_after(CODES[error], LeaderEpoch(0), LeaderEpoch(0)) == RETRY
 
     def op_leader_change(self, partition, leader_epoch):
         raise CutOffError(RETRIED)

@@ -134,13 +134,11 @@ class Gates(Leader):
         return replace(log, log_end_offset=end, batches=seen)
 
     def _check(self, leader_epoch, *, only_leader, fetched_by=None):
-        check_request(
-            self.world.partition if self.is_hosted else None,
-            self.world.local,
-            leader_epoch=leader_epoch,
-            only_leader=only_leader,
-            fetched_by=fetched_by,
-        )
+        partition = self.world.partition if self.is_hosted else None
+        asked = self.world.local
+        if not only_leader and partition is not None and asked in partition.replicas:
+            asked = partition.leader  # a follower may serve it, too
+        check_request(partition, asked, leader_epoch=leader_epoch, fetched_by=fetched_by)
 
     def op_append_follower(self, base_offset, count):
         epoch = self.world.leader.leader_epoch
