@@ -148,7 +148,7 @@ def _elect_unclean(
 ) -> ControllerResult[list[PartitionKey]]:
     """The requesting process has inspected the replicas. `looks` is the argument's name in
     requests."""
-    return election.recover(image, looks, forced=frozenset(each.key for each in looks))
+    return election.elect_by_inspections(image, looks, forced=frozenset(each.key for each in looks))
 
 
 _PLACES: Final = ("new_uuid", "random_below")

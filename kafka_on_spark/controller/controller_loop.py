@@ -7,9 +7,9 @@ seconds, so between two of them the controller renews its lease, or it would cou
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.base.ids import BrokerId, Clock, PartitionKey, check_number
@@ -26,15 +26,14 @@ from kafka_on_spark.controller.brokers import (
 from kafka_on_spark.controller.cleanup_policy import RETENTION
 from kafka_on_spark.controller.commands import serve_requests
 from kafka_on_spark.controller.election import (
+    elect_by_inspections,
     elect_where_none,
     rebalance_leaders,
-    recover,
-    renew_lost,
-    restore,
+    recreate_lost,
+    take_back_lost,
 )
-from kafka_on_spark.controller.expiry import expire
+from kafka_on_spark.controller.expiry import check_interval_ms, expire
 from kafka_on_spark.controller.inspections import (
-    InspectionOrder,
     LostReplicaInspector,
     inspect_replica,
     plan_inspections,
@@ -42,7 +41,6 @@ from kafka_on_spark.controller.inspections import (
 from kafka_on_spark.controller.lease import LeaseWatch, Term, lease_ms
 from kafka_on_spark.controller.probes import (
     FailedProbes,
-    ProbeOrder,
     ProbeResult,
     judgement_ms_max,
     probe,
@@ -53,7 +51,6 @@ from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.groups.liveness import SilentGroups
-from kafka_on_spark.groups.offsets import offsets_retention_ms
 from kafka_on_spark.metadata.image import (
     BrokerRegistration,
     Decide,
@@ -62,7 +59,6 @@ from kafka_on_spark.metadata.image import (
     submit_if_due,
 )
 from kafka_on_spark.metadata.records import BrokerState, RefusedWrite
-from kafka_on_spark.metadata.reports import ReplicaInspection
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import CLEAN, operating
 from kafka_on_spark.store.deadlines import pauses_ms
@@ -95,20 +91,18 @@ class ControllerReport:
     records_deleted: int = 0
 
 
-CHECK_MS_MAX: Final = 600_000
-"""Source: producer.id.expiration.check.interval.ms, offsets.retention.check.interval.ms."""
-
-
-class Expiry:
-    """Has what is due of expiry decided, by the earliest of three clocks, some times an hour."""
+class ExpiryChecks:
+    """Has `expire` decide, by the earliest of three clocks, whenever a check is due."""
 
     def __init__(self, node: Node) -> None:
         self._clock = node.metadata.clock
         self._checked_at_ms: int | None = None
 
     def run(self, image: MetadataImage, term: Term) -> None:
-        if not self._is_time(image):
-            return
+        if self._checked_at_ms is not None:
+            waited_ms = self._clock.monotonic_ms() - self._checked_at_ms
+            if waited_ms < check_interval_ms(image.settings()):
+                return
         now_ms = self._clock.too_old_by_ms()
         if now_ms is None:
             return  # the next pass looks again
@@ -116,16 +110,6 @@ class Expiry:
             expired = term.submit(lambda newest: expire(newest, now_ms))
             log.info("expired: %d producer ids, %d offsets", expired.producers, expired.offsets)
         self._checked_at_ms = self._clock.monotonic_ms()
-
-    def _is_time(self, image: MetadataImage) -> bool:
-        if self._checked_at_ms is None:
-            return True
-        settings = image.settings()
-        shortest_ms = min(
-            settings.integer("producer.id.expiration.ms"), offsets_retention_ms(settings)
-        )
-        waited_ms = self._clock.monotonic_ms() - self._checked_at_ms
-        return waited_ms >= min(CHECK_MS_MAX, shortest_ms // 4)
 
 
 def silent_groups(node: Node) -> SilentGroups:
@@ -293,7 +277,7 @@ class ControllerLoop:
 
     def _do_what_may_wait(self) -> None:
         node, term = self._node, self._term
-        node.part(Expiry).run(self._metadata.image, term)
+        node.part(ExpiryChecks).run(self._metadata.image, term)
         self._after_part()
         node.part(silent_groups).run(self._metadata.image, term.submit)
         self._after_part()
@@ -312,7 +296,7 @@ class ControllerLoop:
         """Decide who lives, who leads and what moves."""
         self._judge_brokers()
         self._after_part()
-        self._restore()
+        self._take_back_lost()
         self._after_part()
         moved = self._submit_if_due(
             lambda image: elect_where_none(
@@ -320,20 +304,20 @@ class ControllerLoop:
             )
         )
         self._moved.update(moved)
-        self._recover()
-        self._submit_if_due(lambda image: renew_lost(image, self._node.ids.new_uuid))
+        self._elect_by_inspections()
+        self._submit_if_due(lambda image: recreate_lost(image, self._node.ids.new_uuid))
         self._commit_until_stable(continue_draining)
         self._commit_until_stable(advance_reassignments)
         moved = self._submit_if_due(rebalance_leaders)
         self._moved.update(moved)
 
-    def _restore(self) -> None:
+    def _take_back_lost(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""
         if self._is_dry_run:
             return
         whole = self._node.part(LostReplicaInspector).inspect(self._metadata.image)
         if whole:
-            self._term.submit(lambda image: restore(image, whole))
+            self._term.submit(lambda image: take_back_lost(image, whole))
 
     def _commit_until_stable(self, decide: Decide[list[PartitionKey]]) -> None:
         """Commit one step after the other of `decide`, until there is none left."""
@@ -347,17 +331,15 @@ class ControllerLoop:
             if after.offset == before.offset:
                 break
 
-    def _recover(self) -> None:
+    def _elect_by_inspections(self) -> None:
         """Find leaders for partitions without one by inspecting their replicas."""
         orders = plan_inspections(self._metadata.image)
         if not orders:
             return
-        inspections = [each for each in self._run_inspections(orders) if each is not None]
-        moved = self._term.submit(lambda image: recover(image, inspections))
+        found = self._node.tasks.run(inspect_replica, orders)
+        inspections = [each for each in found if each is not None]
+        moved = self._term.submit(lambda image: elect_by_inspections(image, inspections))
         self._moved.update(moved)
-
-    def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
-        return self._node.tasks.run(inspect_replica, orders)
 
     def _judge_brokers(self) -> None:
         """Probe until each broker has answered or its session is over.
@@ -375,7 +357,7 @@ class ControllerLoop:
             known = [brokers[each] for each in sorted(pending & brokers.keys())]
             sizes = {each.broker_id: each.refused.size_bytes for each in known if each.refused}
             orders = probe_orders(known, self._session_ms(), sizes)
-            results = self._run_probes(orders)
+            results = probe(self._node, orders)
             met = refused_writes(orders, results, self._node.controller_id)
             self._refusing |= met.keys()
             for result in results:
@@ -389,9 +371,6 @@ class ControllerLoop:
             if pending:
                 next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
                 self._wait(min(next(pauses), max(next_ms - self._clock.monotonic_ms(), 1.0)))
-
-    def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
-        return probe(self._node, orders)
 
     def _may_try(self, broker_id: BrokerId) -> bool:
         """Return whether a broker is to be probed: one that is fenced for space once a session."""

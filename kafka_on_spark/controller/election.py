@@ -190,7 +190,7 @@ def lose_replica(
     return ControllerResult([change_record(image, key, partition, change, cause)], None)
 
 
-def renew_lost(
+def recreate_lost(
     image: MetadataImage, new_uuid: Callable[[], str]
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide new uuids for lost replicas outside the ISR: they are created and fetched again.
@@ -251,7 +251,7 @@ def lost_replicas(
             yield broker_id, replica_uuid
 
 
-def restore(
+def take_back_lost(
     image: MetadataImage, found: Sequence[WholeReplica]
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that whole replicas are lost no more. Answer: the partitions that get one back.
@@ -372,7 +372,7 @@ def leaderless(
     ]
 
 
-def recover(
+def elect_by_inspections(
     image: MetadataImage,
     inspections: Sequence[ReplicaInspection],
     *,

@@ -8,6 +8,7 @@ only when to decide. Writers under a transactional id have no sequences, and sta
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_on_spark.base.config import Settings
 from kafka_on_spark.groups.offsets import is_renewal_due, offsets_retention_ms
 from kafka_on_spark.log.batch import WRITER_PREFIX
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
@@ -19,6 +20,9 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
 )
 
+CHECK_MS_MAX: Final = 600_000
+"""Source: producer.id.expiration.check.interval.ms, offsets.retention.check.interval.ms."""
+
 _UNSAVED: Final = " (offsets.retention.minutes)"
 
 
@@ -28,6 +32,12 @@ class Expired:
 
     producers: int = 0
     offsets: int = 0
+
+
+def check_interval_ms(settings: Settings) -> int:
+    """Return how often a controller looks for what has expired."""
+    shortest_ms = min(settings.integer("producer.id.expiration.ms"), offsets_retention_ms(settings))
+    return min(CHECK_MS_MAX, shortest_ms // 4)
 
 
 def expire(image: MetadataImage, now_ms: int) -> ControllerResult[Expired]:

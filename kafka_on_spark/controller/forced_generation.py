@@ -21,7 +21,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
-from kafka_on_spark.controller.election import change_record, elect_where_none, recover
+from kafka_on_spark.controller.election import change_record, elect_by_inspections, elect_where_none
 from kafka_on_spark.controller.inspections import inspect_replica, inspections_of
 from kafka_on_spark.controller.preparing_roots import write_what_roots_obey
 from kafka_on_spark.log import operations
@@ -154,7 +154,9 @@ def lead_anew(node: Node) -> ForcedElectionsReport:
         if (key, order.address.broker_id) in fenced
         and (found := inspect_replica(order, node.tasks.worker)) is not None
     ]
-    elected = node.submit(lambda now: recover(now, inspections, forced=frozenset(waiting)))
+    elected = node.submit(
+        lambda now: elect_by_inspections(now, inspections, forced=frozenset(waiting))
+    )
     node.submit(lambda now: elect_where_none(now, now.eligible_brokers(), "led anew after a force"))
     after = metadata.catch_up()
     generations = {key: each.unclean_generation for key, each in image.partitions()}

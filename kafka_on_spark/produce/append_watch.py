@@ -38,7 +38,7 @@ from kafka_on_spark.controller.brokers import (
     readmitted_at_ms,
     refusing_most,
 )
-from kafka_on_spark.controller.election import WholeReplica, restore
+from kafka_on_spark.controller.election import WholeReplica, take_back_lost
 from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.lease import LeaseWatch, alone, is_held
 from kafka_on_spark.controller.probes import (
@@ -330,7 +330,7 @@ class AppendWatch:
         """
         if self._is_late(known_ms) or image.controller != self._lease.seen:
             return ControllerResult([], None)
-        back = restore(image, [each for each in whole if each.address.key in only])
+        back = take_back_lost(image, [each for each in whole if each.address.key in only])
         result = ControllerResult(back.records, GoneOn(tuple(back.response)))
         if not back.records:
             doubts = {each: self._doubt(image, each, readmitted) for each in silent}

@@ -7,7 +7,7 @@ from kafka_on_spark.base.ids import BrokerEpoch, BrokerId, IdSource
 from kafka_on_spark.controller.commands import CREATE_TOPIC, Request, request_record, run_order
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import Term
-from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import BrokerRecord, BrokerState
@@ -77,7 +77,9 @@ class World:
         node = node_of(metadata, self.clock, new_uuid=self.id_source.new_uuid)
         node.controller_id = name
         loop = ControllerLoop(node, dry_run=metadata)
-        loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 0) for each in orders]
+        loop._node.tasks.given[probe_task] = lambda orders: [
+            ProbeResult(each.broker_id, 0) for each in orders
+        ]
         return loop
 
     def while_waiting(self, act):

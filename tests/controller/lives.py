@@ -9,7 +9,7 @@ from kafka_on_spark.controller.brokers import (
     fence_broker,
     unfence_broker,
 )
-from kafka_on_spark.controller.election import elect_where_none, recover
+from kafka_on_spark.controller.election import elect_by_inspections, elect_where_none
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
@@ -138,7 +138,7 @@ class Life:
             for broker_id, end in ends
         ]
         forced_keys = frozenset({key} if forced else ())
-        self.commit(*recover(self.image, inspections, forced=forced_keys).records)
+        self.commit(*elect_by_inspections(self.image, inspections, forced=forced_keys).records)
         return self.end_pass()
 
     def set(self, name: str, value: str | None, topic: bool = True) -> "Life":

@@ -24,10 +24,10 @@ from kafka_on_spark.controller.commands import (
     answer_requests,
     serve_requests,
 )
-from kafka_on_spark.controller.controller_loop import Expiry, duration_ms, silent_groups
-from kafka_on_spark.controller.inspections import LostReplicaInspector
+from kafka_on_spark.controller.controller_loop import ExpiryChecks, duration_ms, silent_groups
+from kafka_on_spark.controller.inspections import LostReplicaInspector, inspect_replica
 from kafka_on_spark.controller.lease import claim
-from kafka_on_spark.controller.probes import ProbeResult
+from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport, UpkeepRow
 from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
@@ -45,7 +45,9 @@ from tests.controller.controlled import LEASE_MS, World, commit, create, pending
 
 def test_the_loop_answers_while_it_probes_a_root_that_fails(world):
     loop = world.loop("active")
-    loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 56, "away") for each in orders]
+    loop._node.tasks.given[probe_task] = lambda orders: [
+        ProbeResult(each.broker_id, 56, "away") for each in orders
+    ]
     world.while_waiting(lambda: pending(world, ALTER, asked_by="me"))
     run(world.process("me"), create("orders"))
 
@@ -73,7 +75,7 @@ def renewals_of(world):
 def with_chores(loop, parts):
     """Have a loop do what may wait in its passes: these parts of it; of others nothing is due."""
     nothing = SimpleNamespace(run=lambda *args: None, clean=lambda check: 0)
-    others = dict.fromkeys((Expiry, silent_groups, TableRemoval), nothing)
+    others = dict.fromkeys((ExpiryChecks, silent_groups, TableRemoval), nothing)
     loop._node._parts |= others | parts
     loop._is_dry_run = False
     return loop
@@ -90,7 +92,7 @@ def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
     loop = with_chores(
         world.loop("active"),
         {
-            Expiry: SimpleNamespace(run=slow),
+            ExpiryChecks: SimpleNamespace(run=slow),
             silent_groups: SimpleNamespace(run=slow),
             TableRemoval: SimpleNamespace(clean=slow),
             Upkeep: SimpleNamespace(
@@ -181,7 +183,9 @@ def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
         timeout_ms=1000,
     )
     loop = world.loop("active")
-    loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 56, "away") for each in orders]
+    loop._node.tasks.given[probe_task] = lambda orders: [
+        ProbeResult(each.broker_id, 56, "away") for each in orders
+    ]
 
     loop.run(None)
 
@@ -259,7 +263,7 @@ def answers(codes):
 
 def test_a_controller_judges_no_root_that_it_may_not_write_to(judged):
     loop = judged.loop("active")
-    loop._run_probes = answers({2: DENIED})
+    loop._node.tasks.given[probe_task] = answers({2: DENIED})
 
     report = loop.run(None)
 
@@ -269,7 +273,7 @@ def test_a_controller_judges_no_root_that_it_may_not_write_to(judged):
 
 def test_a_process_that_may_write_to_no_root_controls_nothing(judged):
     loop = judged.loop("active")
-    loop._run_probes = answers({1: DENIED, 2: DENIED, 3: DENIED})
+    loop._node.tasks.given[probe_task] = answers({1: DENIED, 2: DENIED, 3: DENIED})
 
     with pytest.raises(RootAccessDeniedError, match="may write to no broker's root"):
         loop.run(None)
@@ -283,7 +287,7 @@ def test_a_pass_goes_on_without_a_judgement_where_probes_come_too_seldom(judged)
         judged.clock.advance(SESSION_MS)
         return answers({2: KafkaStorageError.code})(orders)
 
-    loop._run_probes = late
+    loop._node.tasks.given[probe_task] = late
     started_ms = judged.clock.monotonic_ms()
 
     report = loop.run(None)
@@ -386,7 +390,7 @@ def well():
 @pytest.mark.parametrize("code, size_bytes", [(FULL, 5), (READ_ONLY, 0)])
 def test_a_root_that_refuses_all_writes_is_fenced_in_two_seconds(well, code, size_bytes):
     loop, began_ms = well.loop("active"), well.clock.monotonic_ms()
-    loop._run_probes = answers({2: code})
+    loop._node.tasks.given[probe_task] = answers({2: code})
 
     report = loop.run(None)
 
@@ -399,7 +403,7 @@ def test_a_root_that_refuses_all_writes_is_fenced_in_two_seconds(well, code, siz
 def test_what_one_host_met_and_the_controller_does_not_fences_nobody(well):
     noted(well, "a")
     loop = well.loop("active")
-    loop._run_probes = Roots()
+    loop._node.tasks.given[probe_task] = Roots()
 
     assert loop.run(None).fenced == ()
     assert well.image.brokers[2].refused is None
@@ -408,7 +412,7 @@ def test_what_one_host_met_and_the_controller_does_not_fences_nobody(well):
 def test_what_two_hosts_met_fences_a_broker_though_the_controller_does_not(well):
     noted(well, "a", "b")
     loop = well.loop("active")
-    loop._run_probes = Roots()
+    loop._node.tasks.given[probe_task] = Roots()
 
     assert loop.run(None).fenced == (2,)
 
@@ -417,7 +421,7 @@ def test_what_two_hosts_met_fences_a_broker_though_the_controller_does_not(well)
 def test_a_broker_through_which_others_commit_meanwhile_is_not_fenced(well, hosts):
     noted(well, *hosts)
     loop = well.loop("active")
-    loop._run_probes = roots = Roots(room_of_2=0)
+    loop._node.tasks.given[probe_task] = roots = Roots(room_of_2=0)
     known = well.image.partition(KEY)
     raised = HighWatermarkRecord(
         topic_id=KEY.topic_id,
@@ -443,7 +447,7 @@ def test_a_broker_through_which_others_commit_meanwhile_is_not_fenced(well, host
 
 def test_a_controller_that_more_than_half_of_the_roots_refuse_fences_none_and_resigns(well):
     loop = well.loop("active")
-    loop._run_probes = answers({1: FULL, 2: READ_ONLY})
+    loop._node.tasks.given[probe_task] = answers({1: FULL, 2: READ_ONLY})
 
     with pytest.raises(KafkaStorageError, match="more than half of the brokers' roots are full"):
         loop.run(1_000_000)
@@ -456,7 +460,7 @@ def test_a_controller_that_asks_for_no_majority_fences_what_others_can_write_to(
     """The rule is left out: whom this process fences others may write to."""
     monkeypatch.setattr(controller_loop, "refusing_most", lambda refusing, image: False)
     loop = well.loop("active")
-    loop._run_probes = answers({1: FULL, 2: READ_ONLY})
+    loop._node.tasks.given[probe_task] = answers({1: FULL, 2: READ_ONLY})
 
     loop.run(100_000)
 
@@ -469,7 +473,7 @@ def test_the_last_member_of_an_isr_that_has_room_again_is_known_for_full_no_more
     commit(judged, *snapshot_records(image_of(partition("2 1 3", isr="2"))))
     noted(judged, "a")
     loop = judged.loop("active")
-    loop._run_probes = Roots()
+    loop._node.tasks.given[probe_task] = Roots()
 
     loop.run(2 * SESSION_MS)
 
@@ -484,7 +488,7 @@ def test_a_broker_that_is_fenced_for_space_is_tried_once_a_session_and_comes_bac
         lambda image: fence_broker(image, BrokerId(2), "full", refused), timeout_ms=1
     )
     loop = well.loop("active")
-    loop._run_probes = roots = Roots(room_of_2=200_000)
+    loop._node.tasks.given[probe_task] = roots = Roots(room_of_2=200_000)
 
     loop.run(3 * SESSION_MS)
 
@@ -493,7 +497,7 @@ def test_a_broker_that_is_fenced_for_space_is_tried_once_a_session_and_comes_bac
     assert set(tries) == {900_000}
     assert well.image.brokers[2].refused == refused
     loop = well.loop("next")
-    loop._run_probes = Roots()
+    loop._node.tasks.given[probe_task] = Roots()
     assert loop.run(None).unfenced == (2,)
     assert well.image.brokers[2].refused is None
 
@@ -553,7 +557,7 @@ def test_a_pass_finds_a_leader_where_no_replica_in_sync_is_left(world):
     """A replica whose inspection fails gives none; the other's log proves to have all."""
     commit(world, *snapshot_records(headless_image()))
     loop, asked = world.loop("active"), []
-    loop._run_probes = lambda orders: [
+    loop._node.tasks.given[probe_task] = lambda orders: [
         ProbeResult(each.broker_id, 56 if each.broker_id == 2 else 0) for each in orders
     ]
 
@@ -561,7 +565,7 @@ def test_a_pass_finds_a_leader_where_no_replica_in_sync_is_left(world):
         asked.append(sorted(each.address.broker_id for each in orders))
         return [None if each.address.broker_id == 1 else inspected(each, 12) for each in orders]
 
-    loop._run_inspections = run_inspections
+    loop._node.tasks.given[inspect_replica] = run_inspections
 
     report = loop.run(None)
 

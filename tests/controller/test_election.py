@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch
-from kafka_on_spark.controller.election import elect_leader, recover
+from kafka_on_spark.controller.election import elect_by_inspections, elect_leader
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from tests.builders import KEY, brokers, digest_at, elect_unclean, image_of, partition, subsets
 
@@ -141,7 +141,7 @@ def headless(isr: str = "1", **fields):
 
 def after(image, inspections, **arguments):
     """Return the partition after the decision, or None if there is none."""
-    records = recover(image, inspections, **arguments).records
+    records = elect_by_inspections(image, inspections, **arguments).records
     if not records:
         return None
     return image.partition(KEY).merge(records[0].change)
@@ -193,7 +193,7 @@ def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothi
 def test_the_cause_says_what_is_lost():
     image = image_of(headless(), fenced="1", configs=ALLOWED)
 
-    (record,) = recover(image, [inspected(2, 7)]).records
+    (record,) = elect_by_inspections(image, [inspected(2, 7)]).records
 
     assert record.cause == "broker 2: unclean election, offsets 7 to 9 are lost"
 

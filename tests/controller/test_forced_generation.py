@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InconsistentClusterError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.controller.election import leaderless, recover
+from kafka_on_spark.controller.election import elect_by_inspections, leaderless
 from kafka_on_spark.controller.forced_generation import (
     RAISES_MAX,
     awaiting_leaders,
@@ -85,9 +85,11 @@ def test_a_replica_that_proves_itself_leads_only_where_all_answered(forced):
     )
     all_of_them = [replace(whole, broker_id=BrokerId(each)) for each in (1, 2, 3)]
 
-    [proven] = recover(forced, all_of_them, forced=frozenset([KEY])).records
-    [unclean] = recover(forced, all_of_them[:2], forced=frozenset([KEY])).records
+    [proven] = elect_by_inspections(forced, all_of_them, forced=frozenset([KEY])).records
+    [unclean] = elect_by_inspections(forced, all_of_them[:2], forced=frozenset([KEY])).records
 
     assert replayed(forced, [proven]).partition(KEY).unclean_generation == 0
     assert replayed(forced, [unclean]).partition(KEY).unclean_generation == 1
-    assert recover(forced, all_of_them).records == []  # who has fenced nothing leads nothing
+    assert (
+        elect_by_inspections(forced, all_of_them).records == []
+    )  # who has fenced nothing leads nothing

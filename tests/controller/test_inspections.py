@@ -10,8 +10,8 @@ from kafka_on_spark.controller.election import (
     WholeReplica,
     change_record,
     lost_change,
-    renew_lost,
-    restore,
+    recreate_lost,
+    take_back_lost,
 )
 from kafka_on_spark.controller.inspections import (
     REINSPECT_MS,
@@ -77,11 +77,11 @@ class Lives(Rounds):
         self.decide(lost_change(image, self.now, BrokerId(broker_id)), "called lost")
 
     def renew(self):
-        self.metadata.submit(lambda image: renew_lost(image, lambda: "another"), timeout_ms=1)
+        self.metadata.submit(lambda image: recreate_lost(image, lambda: "another"), timeout_ms=1)
 
     def restore(self):
         whole = self.lost_inspector.inspect(self.metadata.catch_up())
-        return self.metadata.submit(lambda image: restore(image, whole), timeout_ms=1)
+        return self.metadata.submit(lambda image: take_back_lost(image, whole), timeout_ms=1)
 
 
 @pytest.fixture
@@ -238,10 +238,10 @@ def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):
     for _ in range(3):
         lives.run(is_sweep=True)
 
-    assert restore(lives.metadata.image, whole).records == []
+    assert take_back_lost(lives.metadata.image, whole).records == []
     place = replace(whole[0].address, replica_uuid=uuid_on(3))
     now = WholeReplica(place, lives.now.partition_epoch)
-    assert restore(lives.metadata.image, [now]).records == []
+    assert take_back_lost(lives.metadata.image, [now]).records == []
 
 
 def test_a_replica_that_changes_while_its_files_are_read_is_not_whole(lives, monkeypatch):
@@ -266,6 +266,6 @@ def test_a_replica_that_names_another_disk_is_not_taken_back(lives, disk_found):
     lives.lose(3)
     [whole] = lives.lost_inspector.inspect(lives.metadata.catch_up())
 
-    assert restore(lives.metadata.image, [whole]).response == lives.keys
+    assert take_back_lost(lives.metadata.image, [whole]).response == lives.keys
     other = replace(whole, address=replace(whole.address, directory_id=disk_found))
-    assert restore(lives.metadata.image, [other]).response == []
+    assert take_back_lost(lives.metadata.image, [other]).response == []

@@ -9,7 +9,7 @@ from kafka_on_spark.controller.election import (
     elect_where_none,
     imbalance_percentages,
     leaderless,
-    renew_lost,
+    recreate_lost,
 )
 from kafka_on_spark.controller.reassignment import advance_reassignments, list_reassignments
 from kafka_on_spark.metadata.image import MetadataImage
@@ -53,7 +53,7 @@ images = st.builds(
 DECISIONS = {
     "leaders where none":  lambda image: elect_where_none(image, image.eligible_brokers(), "why"),
     "leaderless":          leaderless,
-    "lost replicas":       lambda image: renew_lost(image, lambda: "new"),
+    "lost replicas":       lambda image: recreate_lost(image, lambda: "new"),
     "reassignments go on": advance_reassignments,
     "reassignments":       list_reassignments,
     "imbalance":           imbalance_percentages,

@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LOST, PartitionKey, TopicId
 from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.controller.election import renew_lost
+from kafka_on_spark.controller.election import recreate_lost
 from kafka_on_spark.controller.replica_tables import (
     REMOVALS_AT_ONCE,
     CreateReplicaOrder,
@@ -606,7 +606,7 @@ LOST_ONES = [  # partition                                            fenced ren
 def test_lost_replica_outside_the_isr_gets_a_new_uuid(before, fenced, renewed):
     image, numbers = image_of(before, fenced=fenced), count()
 
-    result = renew_lost(image, lambda: f"new{next(numbers)}")
+    result = recreate_lost(image, lambda: f"new{next(numbers)}")
 
     assert bool(result.records) == bool(renewed)
     assert result.response == ([KEY] if renewed else [])

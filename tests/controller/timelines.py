@@ -12,11 +12,11 @@ from kafka_on_spark.base.ids import NO_CHAIN, IdSource, Offset
 from kafka_on_spark.controller.brokers import continue_draining
 from kafka_on_spark.controller.commands import Request, answer, request_record, response_of
 from kafka_on_spark.controller.election import (
+    elect_by_inspections,
     elect_preferred,
     elect_where_none,
     leaderless,
-    recover,
-    renew_lost,
+    recreate_lost,
 )
 from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.reassignment import advance_reassignments
@@ -142,8 +142,8 @@ class Timeline:
         """Yield after each commit of one pass of a controller, in the loop's order."""
         for decide in (
             lambda image: elect_where_none(image, image.eligible_brokers(), "by a test"),
-            lambda image: recover(image, inspections_of(image)),
-            lambda image: renew_lost(image, self.id_source.new_uuid),
+            lambda image: elect_by_inspections(image, inspections_of(image)),
+            lambda image: recreate_lost(image, self.id_source.new_uuid),
             continue_draining,
             advance_reassignments,
             lambda image: elect_preferred(image, "by a test"),

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import NotLeaderOrFollowerError, ReplicaLostError
 from kafka_on_spark.base.ids import LOST, Offset
-from kafka_on_spark.controller.election import recover
+from kafka_on_spark.controller.election import elect_by_inspections
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction import CompactionProgress
@@ -100,7 +100,9 @@ def test_an_unclean_leader_that_lacks_replaced_records_has_the_others_made_again
     ]
     looks[0] = replace(looks[0], compacted_below=Offset(6), log_end_offset=Offset(5))
 
-    record = recover(image_of(registered, fenced="1"), looks, forced=frozenset({KEY})).records[0]
+    record = elect_by_inspections(
+        image_of(registered, fenced="1"), looks, forced=frozenset({KEY})
+    ).records[0]
 
     assert record.change.directories == (LOST, disk(2), LOST)
     assert "records that others below 6 had replaced" in record.cause
@@ -147,6 +149,6 @@ def test_such_a_log_is_elected_by_no_proof(below, leader):
         compacted_below=Offset(below),
     )
 
-    records = recover(image_of(registered, fenced="1"), [look]).records
+    records = elect_by_inspections(image_of(registered, fenced="1"), [look]).records
 
     assert [each.change.leader for each in records] == ([] if leader is None else [leader])

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.controller.election import elect_where_none, recover
+from kafka_on_spark.controller.election import elect_by_inspections, elect_where_none
 from kafka_on_spark.controller.fetch_plan import FetchPace
 from kafka_on_spark.controller.inspections import (
     LostReplicaInspector,
@@ -229,7 +229,7 @@ class Recovering:
             lambda image: elect_where_none(image, image.eligible_brokers(), "elected"),
             timeout_ms=1,
         )
-        process.metadata.submit(lambda image: recover(image, seen), timeout_ms=1)
+        process.metadata.submit(lambda image: elect_by_inspections(image, seen), timeout_ms=1)
         return self
 
 

@@ -117,7 +117,7 @@ def any_replica_is_as_good(patch):
         record = forced_generation.change_record(now, key, partition, change, "a mutant")
         return ControllerResult([record], [key])
 
-    patch.setattr(forced_generation, "recover", unclean)
+    patch.setattr(forced_generation, "elect_by_inspections", unclean)
 
 
 # fmt: off

@@ -5,7 +5,7 @@ from typing import Any
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, IdSource
 from kafka_on_spark.controller.commands import Command, run_command
-from kafka_on_spark.controller.controller_loop import ControllerLoop, Expiry, silent_groups
+from kafka_on_spark.controller.controller_loop import ControllerLoop, ExpiryChecks, silent_groups
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
 from kafka_on_spark.controller.sweep import sweep, sweep_hints, upkeep_hints
@@ -101,7 +101,7 @@ class Driver:
                 sweep_hints: SimulatedSweepHints(world),
                 upkeep_hints: SimulatedSweepHints(world),
                 silent_groups: Nothing(),
-                **({Expiry: Nothing()} if world.silent_ms is None else {}),
+                **({ExpiryChecks: Nothing()} if world.silent_ms is None else {}),
             },
         )
         self.clock = self.process.clock
