@@ -256,14 +256,14 @@ class MetadataImage:
             UnknownTopicOrPartitionError: There is none.
             InvalidTopicError: It is not a name.
         """
-        check_text(name, "a topic's name", InvalidTopicError)
-        topic_id = self.topic_ids.get(name)
-        if topic_id is None:
+        try:
+            return self.topics[self.topic_ids[name]]
+        except (KeyError, TypeError):
+            check_text(name, "a topic's name", InvalidTopicError)
             known = ", ".join(sorted(self.topic_ids)[:10]) or "none"
             raise UnknownTopicOrPartitionError(
                 f"there is no topic {name!r}: create it first (known: {known})"
-            )
-        return self.topics[topic_id]
+            ) from None
 
     def lacking_replicas(self, keys: Iterable[PartitionKey]) -> list[PartitionKey]:
         """Return those of `keys` that have replicas which were never created."""
