@@ -176,7 +176,7 @@ class ReplicationRound:
             begun = self._sweep.begin(
                 image, self._scope, settings, as_of_ms=as_of_ms, is_all=is_all
             )
-            if begun.position.at_ms <= as_of_ms:  # or another round knows of newer inspections
+            if not begun.is_ahead_of(as_of_ms):
                 return begun
             as_of_ms = self._clock.monotonic_ms()
             self._metadata.catch_up()

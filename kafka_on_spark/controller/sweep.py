@@ -443,6 +443,10 @@ class SweepRound:
         self._again = () if is_all else position.again[:AGAIN_MAX]
         self._is_first = True
 
+    def is_ahead_of(self, as_of_ms: int) -> bool:
+        """Return whether what is known of inspections is newer than an image of `as_of_ms`."""
+        return self.position.at_ms > as_of_ms
+
     def next_keys(self) -> list[PartitionKey]:
         """Return the partitions to inspect next; none: the round's slice is complete."""
         inspection_ms = self.position.inspection_ms
