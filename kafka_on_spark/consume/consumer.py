@@ -453,8 +453,10 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
         """Yield the batches of an order, and count what they have and how long each was read."""
+        if node.metadata.suspects:
+            order = after_others(order, node.metadata.suspects)
         batches = read_rows(
-            after_others(order, node.metadata.suspects),
+            order,
             worker.replicas,
             worker.options,
             has_epochs=True,
@@ -471,7 +473,8 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
                 began_ms = counts.now_ms()
         finally:
             batches.close()
-            inspect_bad(node)
+            if node.metadata.suspects:
+                inspect_bad(node)
 
     liveness = None
     if settings.group is not None:

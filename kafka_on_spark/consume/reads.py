@@ -49,11 +49,10 @@ def _finish_compaction(node: Node, order: ReadOrder) -> None:
 
 
 def inspect_bad(node: Node) -> None:
-    """Have what was found bad inspected a second time, after the answer."""
-    if node.metadata.suspects:
-        from kafka_on_spark.controller.inspections import inspect_findings
+    """Have the node's suspects inspected a second time, after the answer."""
+    from kafka_on_spark.controller.inspections import inspect_findings
 
-        inspect_findings(node)
+    inspect_findings(node)
 
 
 class Reads:
@@ -78,8 +77,8 @@ class Reads:
         now = self.node.metadata.catch_up()
         if self._past is not None:
             return plan_reads(self._past, topic, start, end, now=now)
-        bad = self.node.metadata.suspects
-        return [after_others(each, bad) for each in plan_reads(now, topic, start, end)]
+        orders, bad = plan_reads(now, topic, start, end), self.node.metadata.suspects
+        return [after_others(each, bad) for each in orders] if bad else orders
 
     def rows(
         self, order: ReadOrder, *, is_asked: bool = True, **columns: Any
@@ -99,5 +98,5 @@ class Reads:
 
     def end(self) -> None:
         """Have what was found bad inspected a second time, after the answer."""
-        if self._past is None:
+        if self._past is None and self.node.metadata.suspects:
             inspect_bad(self.node)
