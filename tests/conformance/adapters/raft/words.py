@@ -38,6 +38,11 @@ class NamedLog(RaftLog):
 
     voters: VoterSet | None = None
 
+    def __post_init__(self) -> None:
+        named = self.voters
+        RaftLog.__post_init__(self)
+        object.__setattr__(self, "voters", named)
+
 
 def log_up_to(offset, epoch, voters=None):
     """Return a log that ends at an offset, of one batch of an epoch."""
