@@ -31,11 +31,7 @@ from kafka_on_spark.consume.consuming import ConsumerRecord, Consuming
 from kafka_on_spark.consume.member import Listeners
 from kafka_on_spark.consume.reads import handling_of, inspect_bad
 from kafka_on_spark.consume.settings import ConsumerSettings
-from kafka_on_spark.consume.subscription import (
-    Assign,
-    Subscription,
-    assignment_of,
-)
+from kafka_on_spark.consume.subscription import Assign, Subscription, assignment_of
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.offsets import EARLIEST, LATEST, at, partition_of
 from kafka_on_spark.log.read_order import ReadOrder, after_others
@@ -455,13 +451,7 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
         """Yield the batches of an order, and count what they have and how long each was read."""
         if node.metadata.suspects:
             order = after_others(order, node.metadata.suspects)
-        batches = read_rows(
-            order,
-            worker.replicas,
-            worker.options,
-            has_epochs=True,
-            **handling,
-        )
+        batches = read_rows(order, worker.replicas, worker.options, has_epochs=True, **handling)
         counts = node.counts
         began_ms = counts.now_ms()
         try:

@@ -569,10 +569,7 @@ def available(
         or start.positions != since.positions
     )
     return Available(
-        starts=starts,
-        ends=ends,
-        is_moved=has_loss or ends != start.positions,
-        has_loss=has_loss,
+        starts=starts, ends=ends, is_moved=has_loss or ends != start.positions, has_loss=has_loss
     )
 
 

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 def handling_of(node: Node) -> Handling:
     """Return what follows where a replica can't be read: it is inspected a second time, or its
     leader compacted."""
-    return {
-        "note": partial(_note, node),
-        "finish_compaction": partial(_finish_compaction, node),
-    }
+    return {"note": partial(_note, node), "finish_compaction": partial(_finish_compaction, node)}
 
 
 def _note(

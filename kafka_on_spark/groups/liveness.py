@@ -346,10 +346,7 @@ class Liveness:
         ended = threading.Event()
         for name, work in (("beat", self.beat), ("check", self.check)):
             thread = threading.Thread(
-                target=self._repeat,
-                args=(work, ended),
-                name=f"member_{name}",
-                daemon=True,
+                target=self._repeat, args=(work, ended), name=f"member_{name}", daemon=True
             )
             try:
                 thread.start()

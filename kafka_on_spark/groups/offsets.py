@@ -417,11 +417,7 @@ def save_offsets(
 
 
 def _set_offsets(
-    image: MetadataImage,
-    group: str,
-    offsets: Mapping[PartitionKey, int],
-    by_whom: str,
-    now_ms: int,
+    image: MetadataImage, group: str, offsets: Mapping[PartitionKey, int], by_whom: str, now_ms: int
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     records = []
     for key, offset in offsets.items():
