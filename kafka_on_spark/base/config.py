@@ -415,7 +415,7 @@ class Settings:
     @property
     def policies(self) -> list[str]:
         """What a topic's cleanup.policy has: "delete" if its records may be deleted, "compact"."""
-        return self.text("cleanup.policy").replace(" ", "").split(",")
+        return [word.strip() for word in self.text("cleanup.policy").split(",")]
 
     def integer(self, name: str) -> int:
         value = _value(name, self.text(name))

@@ -29,7 +29,7 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.consume.consuming import ConsumerRecord, Consuming
 from kafka_on_spark.consume.member import Listeners
-from kafka_on_spark.consume.reads import handling_of, inspect_bad
+from kafka_on_spark.consume.reads import handling_of
 from kafka_on_spark.consume.settings import ConsumerSettings
 from kafka_on_spark.consume.subscription import Assign, Subscription, assignment_of
 from kafka_on_spark.groups.liveness import Liveness
@@ -464,7 +464,9 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
         finally:
             batches.close()
             if node.metadata.suspects:
-                inspect_bad(node)
+                from kafka_on_spark.controller.inspections import inspect_findings
+
+                inspect_findings(node)
 
     liveness = None
     if settings.group is not None:

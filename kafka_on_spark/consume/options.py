@@ -100,13 +100,6 @@ def _parse_starting(given: Mapping[str, str], group: str | None, *, default: str
     return bound or default
 
 
-def _parse_ending(given: Mapping[str, str]) -> Bound:
-    bound = _parse_bound(given, "ending", words=(EARLIEST, LATEST))
-    if isinstance(bound, Timestamps):
-        return replace(bound, is_latest_if_none=True)
-    return bound or LATEST
-
-
 def _parse_bound(given: Mapping[str, str], side: str, *, words: tuple[str, ...]) -> Bound | None:
     if f"{side}timestamp" in given:
         return Timestamps(_long(given[f"{side}timestamp"]))
@@ -310,7 +303,9 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
     subscription = parse_subscription(given)
     default = LATEST if is_stream else EARLIEST
     starting = _parse_starting(given, client.get(_GROUP_ID), default=default)
-    ending = _parse_ending(given)
+    ending = _parse_bound(given, "ending", words=(EARLIEST, LATEST)) or LATEST
+    if isinstance(ending, Timestamps):
+        ending = replace(ending, is_latest_if_none=True)
     warnings = _ignored_warnings(client, _SOURCE_OPTIONS_USED)
     if not is_stream:
         _check_batch(starting, ending)

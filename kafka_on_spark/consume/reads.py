@@ -45,13 +45,6 @@ def _finish_compaction(node: Node, order: ReadOrder) -> None:
     finish_compaction(node, order)
 
 
-def inspect_bad(node: Node) -> None:
-    """Have the node's suspects inspected a second time, after the answer."""
-    from kafka_on_spark.controller.inspections import inspect_findings
-
-    inspect_findings(node)
-
-
 class Reads:
     """Reads of the newest records; or of those that were committed by `past`, which change nothing:
     what they find bad says nothing of now."""
@@ -96,4 +89,6 @@ class Reads:
     def end(self) -> None:
         """Have what was found bad inspected a second time, after the answer."""
         if self._past is None and self.node.metadata.suspects:
-            inspect_bad(self.node)
+            from kafka_on_spark.controller.inspections import inspect_findings
+
+            inspect_findings(self.node)

@@ -440,7 +440,8 @@ class Liveness:
 
 class SilentGroups:
     """What one controller knows of groups' members: it checks all of them, once in minutes, and
-    fences those of a group of which all are silent. While one lives, members check each other."""
+    fences those of a group if all that it knows are silent. While one lives, members check each
+    other."""
 
     def __init__(self, heartbeats: HeartbeatFiles, clock: Clock) -> None:
         self._heartbeats = heartbeats
@@ -480,7 +481,7 @@ class SilentGroups:
             return
         now_ms = self._clock.now_ms()
         submit(lambda image: fence(image, name, silent_ms, now_ms))
-        log.warning("fenced all %d members of group %r: none lives", len(silent_ms), name)
+        log.warning("fenced %d members of group %r: none of them lives", len(silent_ms), name)
         for member in silent_ms:
             self._heartbeats.stop(name, member)
 

@@ -546,12 +546,8 @@ def reconcile(
 
 
 def _owned_by_others(group: ConsumerGroup, member_id: MemberId) -> set[PartitionKey]:
-    return {
-        key
-        for other_id, other in group.members.items()
-        if other_id != member_id
-        for key in other.owned
-    }
+    others = (each.owned for each in group.members.values() if each.member_id != member_id)
+    return set[PartitionKey]().union(*others)
 
 
 # What it owns with what is processed
@@ -630,7 +626,7 @@ def _saved(
         return []
     owned = member_of(image, group, member.member_id).owned
     positions = {key: each for key, each in processed.items() if key in owned}
-    return saved_positions(image, group, positions, member, now_ms)
+    return saved_positions(image, group, positions, member, now_ms) if positions else []
 
 
 # Descriptions

@@ -200,6 +200,7 @@ def test_nearest_layer_decides():
     assert call.boolean("unclean.leader.election.enable") is True
     assert topic.boolean("unclean.leader.election.enable") is False
     assert Settings().text("cleanup.policy") == "delete"
+    assert Settings(({"cleanup.policy": "compact,\tdelete"},)).policies == ["compact", "delete"]
 
 
 @pytest.mark.parametrize(
