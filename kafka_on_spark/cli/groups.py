@@ -4,7 +4,7 @@ A member has neither host nor client id here: its epochs and partitions are show
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from operator import methodcaller
 from typing import Any, Final
@@ -220,10 +220,11 @@ def _wanted(
     else:
         target = name.removeprefix("to_").removesuffix("_by"), int(value)
     named = None if topics is None else named_partitions_of(image, topics)
-    return {
-        group: dict.fromkeys(named or map(image.name_of, saved_partitions(image, group)), target)
-        for group in groups
-    }
+
+    def partitions_of(group: str) -> Iterable[TopicPartition]:
+        return map(image.name_of, saved_partitions(image, group)) if named is None else named
+
+    return {group: dict.fromkeys(partitions_of(group), target) for group in groups}
 
 
 def _reset(

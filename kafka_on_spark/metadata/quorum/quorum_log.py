@@ -226,13 +226,15 @@ class QuorumLog:
     ) -> tuple[dict[VoterKey, VoterTable], LeaderView | None]:
         """Do as `_look_around` where this process has heard of one voter only. What that voter's
         table confirmed alone it confirms again if it has not changed: no other set of voters, and
-        no other generation of the cluster, was ever seen."""
+        no other generation of the cluster, was ever asked. If it fails, those are asked that its
+        table names as this process has seen it."""
         tables = self.tables
         try:
             table = tables.look(known.key)
         except UNREADABLE as error:
             tables.failures[known.key] = error
-            return {}, None
+            tables.learn_voters()
+            return ({}, None) if tables.is_alone else self._look_around()
         tables.failures.pop(known.key, None)
         if table is known.table:
             return {table.key: table}, known
