@@ -183,7 +183,7 @@ COMPACTION_MUTANTS = [
             (inspections, "has_lost_replacements", _nothing),
             (states, "has_lost_replacements", _nothing),
         ),
-        seed=765,
+        seed=853,
         invariant=L3,
     ),
     Mutant(
