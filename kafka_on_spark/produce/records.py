@@ -231,8 +231,6 @@ def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> Non
             raise InvalidRequestError(
                 f"there is more than one column {name!r}: give one, as by selecting or renaming"
             )
-        if name not in _ALLOWED and name not in IGNORED:
-            raise InvalidRequestError(unknown_name("column", name, list(_ALLOWED)))
         kinds[name] = kind
     if not has_topic and "topic" not in kinds:
         raise InvalidRequestError(
@@ -251,6 +249,9 @@ def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> Non
                 f"{name} attribute unsupported type {kind}. {name} must be a(n)"
                 f" {' or '.join(allowed)}{_ADVICE.get(name, '')}"
             )
+    unknown = [name for name in kinds if name not in (*_ALLOWED, *IGNORED)]
+    if unknown:
+        raise InvalidRequestError(unknown_name("column", unknown[0], list(_ALLOWED)))
 
 
 def _kind(data_type: pa.DataType) -> str:
