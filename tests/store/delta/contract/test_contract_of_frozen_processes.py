@@ -179,7 +179,7 @@ def test_a_follower_that_sleeps_between_two_looks_believes_neither(
         ),
         pytest.param(RootFiles, "names", True, 0, id="after the listing", marks=LONG),
         pytest.param(CommitFiles, "read", True, 0, id="after the first commit", marks=LONG),
-        pytest.param(CommitFiles, "stamp", False, 1, id="before the last look", marks=LONG),
+        pytest.param(CommitFiles, "stamps", False, 1, id="before the last look", marks=LONG),
     ],
 )
 def test_a_process_that_sleeps_while_it_opens_a_table_opens_it_as_it_is(
