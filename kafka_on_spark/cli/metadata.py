@@ -275,7 +275,7 @@ metadata_quorum = verb(
         --status  Who leads, in which epoch, and who votes.
         --replication  How far each voter is, and its state.
         name  The new voter's root, for add-controller; a voter's id, for remove-controller.
-        --to VOTER  Who is to lead, an id; else the best and lowest.
+        --to VOTER  Id of the next leader; without it, of the best logs the lowest id.
         --from INTEGER  Who goes on alone, an id; for force, where a majority is lost for ever.
     """,
     Action(describe, one_of=("status replication",)),

@@ -174,9 +174,9 @@ class Action:
     """One thing that a verb does: `run`, whose name, without a `_` at its ends, is the action's.
 
     Its parameters are options; those without a default are needed. `shared` are the names of
-    options that the session is opened with, `more` of those that it takes by `**`. `is_open`: else
-    `run` itself creates or opens the cluster. `one_of`: options of which exactly one must be given,
-    their names with blanks between. `at_most_one_of`: likewise, of which two exclude each other.
+    options that the session is opened with, `more` of those that it takes by `**`. `is_open`: the
+    session opens the cluster; if false, `run` creates or opens it. `one_of`: exactly one of these
+    options must be given; their names have blanks between. `at_most_one_of`: no two of these may.
     """
 
     def __init__(

@@ -131,7 +131,7 @@ class Consuming:
     """Where one consumer stands, and its reads and commits.
 
     Attributes:
-        wait: Gives the newest image, and asks for it seldom. A short outage is no error.
+        wait: Returns the newest image; it looks for one seldom, and waits out a short outage.
         liveness: Beats for a consumer with a group.
         is_woken: Ends the wait that is under way, or else the next call. Any thread may set it.
         paused: Nothing of these partitions is handed out.
