@@ -1,4 +1,4 @@
-"""`topics` and `configs`: topics, and settings, as kafka-topics and kafka-configs have them."""
+"""`topics` and `configs`: describe and change topics and settings, as Kafka's tools do."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What creating, deleting and configuring topics leads to, and where their partitions are placed.
+"""What creating, deleting and configuring topics leads to, and the brokers and racks of partitions.
 
 Creating a topic of 10,000 partitions is one commit and no table: the first append creates tables.
 New partitions are striped over racks and brokers, with balanced leaders, by Kafka's

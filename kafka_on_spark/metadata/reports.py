@@ -1,4 +1,4 @@
-"""What tasks saw of a partition's replicas, and the high watermark that follows from it.
+"""What tasks saw of replicas; the high watermark that follows from it, and min.insync.replicas.
 
 A report names the epochs of the image that was read *before* the tables were opened. If they
 are not current any more at the decision, the report does not count.

@@ -414,8 +414,12 @@ def collect_batches(
 ) -> list[PartitionBatch]:
     """Return the batches that `rows`, in task order, make.
 
+    Limits of one record were checked in the tasks, which know only their own; what the topic allows
+    of all records of a partition is checked here, and what its log allows in the rounds.
+
     Raises:
-        The refusal of a task, or what the topic does not allow.
+        The refusal of a task, or what the topic does not allow: one of those by which a producer
+            knows that nothing was appended (`_BEFORE_COMMITS` of `produce/sender.py`).
         ProducerFencedError: A newer run of the producer, or a newer writer, has begun.
     """
     topic = image.topics.get(plan.topic_id)

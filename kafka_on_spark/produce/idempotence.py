@@ -1,4 +1,5 @@
-"""Runs of producers and writers, and where an earlier try of an append may stand.
+"""Runs of producers and writers, and where an earlier try of an append may stand. Whether a log has
+an append already `log/producer_state.py` decides.
 
 A run takes the next epoch, and fences earlier runs. Before the first commit of an append its
 earlier tries are looked for.

@@ -1,4 +1,5 @@
-"""What every refusal must be: one sentence with its words, and nothing written."""
+"""What every refusal must be: one sentence with its words, and nothing written. So these cases are
+refused before tasks stage files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
