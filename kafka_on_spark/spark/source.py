@@ -9,7 +9,7 @@ two cases: it compacts a leader that can't be read before, and it reports a repl
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -384,10 +384,8 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         try:
             loss = self._reading.loss(metadata, fails_query=False)
             kept = loss.checked(metadata.image, processed)
-            moved = metadata.submit(
-                lambda image: save_group(image, group, kept, metadata.clock.now_ms()),
-                timeout_ms=GROUP_COMMIT_TIMEOUT_MS,
-            )
+            decide = partial(save_group, group=group, offset=kept, now_ms=metadata.clock.now_ms())
+            moved = metadata.submit(decide, timeout_ms=GROUP_COMMIT_TIMEOUT_MS)
             if moved:
                 metadata.maintain()
         except KafkaOnSparkError as error:
