@@ -17,20 +17,11 @@ from kafka_on_spark.cli.verbs import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
-from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
+from kafka_on_spark.controller.preparing_roots import found_at
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.quorum.voter_changes import voters_record, with_new_voter
-from kafka_on_spark.metadata.records import (
-    ControllerRecord,
-    LeaderChangeRecord,
-    MetadataBatch,
-    Record,
-    Stamp,
-)
+from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.node.node import ID_SOURCE
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
-from kafka_on_spark.store.new_roots import check_mode
-from kafka_on_spark.store.root_urls import one_root
 from kafka_on_spark.store.roots import normalize
 
 T = TypeVar("T")
@@ -74,7 +65,6 @@ class DryRun(Cluster):
         rack: str | None = None,
         root_mode: int = 0o700,
     ) -> None:
-        check_mode(root_mode)
         url, image = normalize(root), self._metadata.catch_up()
         known = found_at(url, image, BrokerId(broker_id), self._node.options)
         self._run(
@@ -84,33 +74,6 @@ class DryRun(Cluster):
             rack=rack,
             directory_id=DirectoryId(ID_SOURCE.new_uuid()) if known is None else known.directory_id,
         )
-
-    def add_controller(self, root: str | PathLike[str], *, root_mode: int = 0o700) -> NoReturn:
-        check_mode(root_mode)
-        image, log = self._metadata.catch_up(), self._node.metadata.log
-        voter = checked_voter(log, image, one_root(root), self._node.options)
-        voters = with_new_voter(log.confirm(), voter)
-        self.end_with((voters_record(voters, f"{voter} added"),))
-
-    def remove_controller(self, voter: int | str) -> NoReturn:
-        self._metadata.catch_up()
-        log = self._node.metadata.log
-        found = log.tables.voters.named(voter)
-        voters = log.confirm().voters.without_voter(found.key)
-        self.end_with((voters_record(voters, f"{found} removed"),))
-
-    def elect_controller(self, to: int | str | None = None) -> NoReturn:
-        self._metadata.catch_up()
-        log = self._node.metadata.log
-        wanted = None if to is None else log.tables.voters.named(to).key
-        led = log.confirm()
-        key = log.changes.candidate(led, wanted)
-        if key == led.key:
-            self.end_with(())
-        record = LeaderChangeRecord(
-            leader=key.node_id, directory_id=key.directory_id, cause="elected by request"
-        )
-        self.end_with((record,))
 
     def run_controller(self, seconds: float | None = None) -> NoReturn:
         """Decide one pass: roots are probed and replicas inspected, and no table is removed."""
