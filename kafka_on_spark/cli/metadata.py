@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.cli.options import mode_of
-from kafka_on_spark.cli.output import fields, text_of, time_text, write_json
+from kafka_on_spark.cli.output import fields, text_of, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
@@ -121,21 +121,13 @@ def _fields(row: dict[str, Any], image: MetadataImage) -> str:
     return " ".join(said)
 
 
-def reset_time(session: Session, dry_run: bool = False) -> None:
+def reset_time(session: Session) -> None:
     """Have the metadata go by the clocks again that it is ahead of."""
-    node, rows = session.cluster._node, list[dict[str, Any]]()
+    node = session.cluster._node
     decide = partial(expiry.reset_time, now_ms=node.clock.now_ms())
-    if dry_run:
-        result = decide(session.cluster.image)
-        reset, rows = result.response, record_rows(result.records, session.cluster.image)
-    else:
-        reset = node.metadata.submit(decide, timeout_ms=node.timeout_ms)
-    answer = {"dry_run": dry_run, **asdict(reset)}
-    if session.is_json:
-        write_json({**answer, "records": rows})
-        return
-    session.write_rows(RECORD_COLUMNS, rows)
-    session.write_answer(answer)
+    if session.is_dry_run:
+        session.dry_run.end_with(decide(session.cluster.image).records)
+    session.conclude(asdict(node.metadata.submit(decide, timeout_ms=node.timeout_ms)))
 
 
 metadata = verb(
@@ -152,7 +144,7 @@ metadata = verb(
     """,
     Action(log, "as_of", more=FILTERS),
     Action(image, "as_of", more=FILTERS),
-    Action(reset_time),
+    Action(reset_time, "dry_run"),
 )
 
 

@@ -35,7 +35,9 @@ def test_a_change_without_a_dry_run_is_refused_before_it_begins(new_topic, clust
     assert everything() == before
 
 
-@pytest.mark.parametrize("name", ["fsck", "describe_quorum", "maintain", "producer", "replicate"])
+@pytest.mark.parametrize(
+    "name", ["add_controller", "elect_controller", "fsck", "maintain", "producer", "replicate"]
+)
 def test_what_is_no_change_of_the_metadata_has_no_dry_run(cluster, name):
     with pytest.raises(InvalidRequestError, match="can't be done as a dry run"):
         getattr(DryRun(cluster), name)()
@@ -55,13 +57,12 @@ def test_a_time_that_is_ahead_is_reset_and_what_that_does_is_told_before(
     in_words = call("metadata", "--reset-time", "--dry-run")
 
     assert everything() == before
-    assert (told["producers"], told["offsets"]) == (1, 1)
     assert [each["record_type"] for each in told["records"]] == [
         "ClusterRecord",
         "ProducerRecord",
         "OffsetCommitRecord",
     ]
-    assert "producers  1" in in_words
+    assert "3 records would be committed, and nothing was" in in_words
     [ahead] = [each.value for each in cluster.metrics() if each.name == "TimeAheadMs"]
     assert ahead > 9 * YEAR_MS
 
