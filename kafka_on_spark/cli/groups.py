@@ -3,22 +3,15 @@
 A member has neither host nor client id here: its epochs and partitions are shown in their place.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition, micros_of
-from kafka_on_spark.cli.kafka_files import (
-    GroupOffsets,
-    named_partitions_of,
-    read_group_offsets,
-    write_group_offsets,
-)
+from kafka_on_spark.cli.kafka_files import named_partitions_of
 from kafka_on_spark.cli.options import time_in
-from kafka_on_spark.cli.output import fields, note, plural, say
+from kafka_on_spark.cli.output import fields, note, plural
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.groups.membership import describe_members, state_of
 from kafka_on_spark.groups.offsets import (
@@ -29,17 +22,9 @@ from kafka_on_spark.groups.offsets import (
 )
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.observe.replicas import find_offset
-from kafka_on_spark.store.deadlines import SystemClock
-
-_DURATION: Final = re.compile(
-    r"P(?=\d|T\d)(?:(\d{1,6})D)?"
-    r"(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?"
-)
 
 VIEWS: Final = "state offsets members verbose"
-TARGETS: Final = (
-    "to_earliest to_latest to_current to_offset shift_by to_datetime by_duration from_file"
-)
+TARGETS: Final = "to_earliest to_latest to_current to_offset shift_by to_datetime"
 MEMBER_FIELDS: Final = "consumer_id=member_id instance_id current_epoch=member_epoch"
 MEMBER_COLUMNS: Final = "group consumer_id instance_id current_epoch partition_count assignment"
 OFFSET_FIELDS: Final = "current_offset=offset log_end_offset=high_watermark lag"
@@ -155,35 +140,38 @@ def reset_offsets(
     all_groups: bool = False,
     topic: list[str] | None = None,
     all_topics: bool = False,
-    export: bool = False,
     execute: bool = False,
     **targets: Any,
 ) -> None:
     """Show the new offsets of groups; --execute sets them."""
-    single = group[0] if group is not None and len(group) == 1 else None
-    if export and session.is_json:
-        raise InvalidRequestError("--export writes CSV: leave --output json out")
-    [(kind, value)] = targets.items()
     image = session.cluster.image
+    target = _target(*targets.popitem())
+    named = None if topic is None else named_partitions_of(image, topic)
     groups = _chosen(image, group)
-    wanted = _wanted(image, groups, topic, kind, value, single)
     rows = [
-        _reset(session, image, each, *place) for each in groups for place in wanted[each].items()
+        _reset(session, image, each, name, target)
+        for each in groups
+        for name in named or map(image.name_of, saved_partitions(image, each))
     ]
-    offsets: GroupOffsets = {each: {} for each in groups}
-    for row in rows:
-        offsets[row["group"]][TopicPartition(row["topic"], row["partition"])] = row["new_offset"]
-    changes = [methodcaller("alter_group_offsets", *each) for each in offsets.items()]
+    changes = [
+        methodcaller(
+            "alter_group_offsets",
+            each,
+            {
+                (row["topic"], row["partition"]): row["new_offset"]
+                for row in rows
+                if row["group"] == each
+            },
+        )
+        for each in groups
+    ]
     if execute:
         session.do_all(changes)
     else:
         session.decide(changes)  # so that a reset that would be refused is refused
-    if export:
-        write_group_offsets(offsets, with_group=single is None)
-    else:
-        session.show({"dry_run": not execute, "offsets": rows}, columns=RESET_COLUMNS, rows=rows)
-    if not (execute or session.is_json):
-        (note if export else say)("A dry run: nothing was changed; --execute does it.")
+    words = [] if execute else ["A dry run: nothing was changed; --execute does it."]
+    answer = {"dry_run": not execute, "offsets": rows}
+    session.show(answer, *words, columns=RESET_COLUMNS, rows=rows)
 
 
 Target = tuple[str, int]
@@ -192,46 +180,18 @@ that the log still has; "offset", by its number; "shift", by a number of records
 offset, backwards if negative; "time", the first record that is not older than µs since 1970 UTC."""
 
 
-def _wanted(
-    image: MetadataImage,
-    groups: Sequence[str],
-    topics: Sequence[str] | None,
-    name: str,
-    value: Any,
-    single: str | None,
-) -> dict[str, dict[TopicPartition, Target]]:
-    """Return where groups shall be, by partition. A file may have offsets of other groups, too."""
-    if name == "from_file":
-        offsets = read_group_offsets(value, single)
-        for group in groups:
-            if group not in offsets:
-                raise InvalidRequestError(
-                    f"{value} has no offsets of group {group!r}: leave the group out, or give a"
-                    " line for it"
-                )
-        return {
-            group: {place: ("offset", offset) for place, offset in offsets[group].items()}
-            for group in groups
-        }
-    if name == "to_datetime":
-        target = "time", parse_datetime(value)
-    elif name == "by_duration":
-        target = "time", SystemClock().now_ms() * 1000 - parse_duration(value)
-    else:
-        target = name.removeprefix("to_").removesuffix("_by"), int(value)
-    named = None if topics is None else named_partitions_of(image, topics)
-
-    def partitions_of(group: str) -> Iterable[TopicPartition]:
-        return map(image.name_of, saved_partitions(image, group)) if named is None else named
-
-    return {group: dict.fromkeys(partitions_of(group), target) for group in groups}
+def _target(option: str, value: Any) -> Target:
+    if option == "to_datetime":
+        wanted = "a time such as 2026-01-31T12:00:00.000"
+        return "time", micros_of(time_in(value, "--to-datetime", wanted))
+    return option.removeprefix("to_").removesuffix("_by"), int(value)
 
 
 def _reset(
     session: Session, image: MetadataImage, group: str, name: TopicPartition, target: Target
 ) -> dict[str, Any]:
     """Return the row of a reset, and note an offset that was asked for and is not there."""
-    key = partition_key(image, name.topic, name.partition)
+    key = partition_key(image, *name)
 
     def find(timestamp_us: int) -> Offset | None:
         found = find_offset(image, key, timestamp_us, session.options)
@@ -241,12 +201,8 @@ def _reset(
     if asked != offset:
         note(f"{name} has no committed offset {asked}: group {group} gets {offset}.")
     known = image.group_offsets.get((group, key))
-    return {
-        "group": group,
-        **name._asdict(),
-        "current_offset": None if known is None else known.offset,
-        "new_offset": offset,
-    }
+    current = None if known is None else known.offset
+    return {"group": group, **name._asdict(), "current_offset": current, "new_offset": offset}
 
 
 def new_offset(
@@ -282,24 +238,6 @@ def new_offset(
     return min(max(asked, start), end), asked
 
 
-def parse_datetime(text: str) -> int:
-    """Return a moment in µs since 1970 UTC."""
-    return micros_of(time_in(text, "--to-datetime", "a time such as 2026-01-31T12:00:00.000"))
-
-
-def parse_duration(text: str) -> int:
-    """Return an ISO 8601 duration in µs. Source: java.time.Duration, without its signs."""
-    match = _DURATION.fullmatch(text.upper())
-    if match is None:
-        raise InvalidRequestError(
-            f"--by-duration can't be {text!r}: give days, hours, minutes and seconds as PnDTnHnMnS,"
-            " such as P1DT6H or PT30M"
-        )
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    return duration // timedelta(microseconds=1)
-
-
 consumer_groups = verb(
     """List, describe, reset and delete groups: offsets of queries and consumers, and members.
 
@@ -314,9 +252,6 @@ consumer_groups = verb(
             A topic, or some of its partitions; may be given more than once.
         --member ID...  A member; may be given more than once.
         --all-topics  All topics in which the group has offsets.
-        --export
-            Write the new offsets as CSV: topic,partition,offset; for several groups,
-            group,topic,partition,offset.
         --execute  Set the offsets; without it they are only shown.
         --to-earliest  To the log starts.
         --to-latest  To the high watermarks.
@@ -325,8 +260,6 @@ consumer_groups = verb(
         --shift-by INTEGER  Forward by so many records, or back if negative.
         --to-datetime 2026-01-31T12:00:00.000
             To the first record at or after this time; UTC without a time zone.
-        --by-duration PnDTnHnMnS  To the first record that is not older than this duration.
-        --from-file FILE  To offsets in a CSV file, as --export writes it. - is standard input.
     """,
     Action(list_, more="state"),
     Action(describe, more=VIEWS, one_of=(GROUPS,), at_most_one_of=("offsets state members",)),
@@ -337,6 +270,6 @@ consumer_groups = verb(
         reset_offsets,
         "dry_run",
         more=TARGETS,
-        one_of=(GROUPS, TARGETS, "topic all_topics from_file"),
+        one_of=(GROUPS, TARGETS, "topic all_topics"),
     ),
 )

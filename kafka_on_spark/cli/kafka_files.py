@@ -1,28 +1,25 @@
-"""What Kafka's tools take: names of topics and partitions, and files of them.
+"""What Kafka's tools take: names of topics and partitions, and JSON files of them.
 
-Most files are JSON: an object with a list. Other keys, such as `version` and `log_dirs`, may be
-left out. The offsets of consumer groups are CSV. "-" reads standard input.
+A file is an object with a list. Other keys, such as `version` and `log_dirs`, may be left out. "-"
+reads standard input.
 """
 
-import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from kafka_on_spark.base.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.base.ids import TopicPartition, whole_number
-from kafka_on_spark.base.text import visible, without_doubles
+from kafka_on_spark.base.ids import TopicPartition
+from kafka_on_spark.base.text import without_doubles
 from kafka_on_spark.cli.options import numbers
 from kafka_on_spark.controller.reassignment import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
-GroupOffsets = dict[str, dict[TopicPartition, int]]
-"""Offsets by group and partition."""
 
 
 def named_topics(
@@ -106,126 +103,69 @@ def registered(image: MetadataImage, name: TopicPartition) -> PartitionRegistrat
 
 def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
     """Return the replicas of partitions, from a reassignment file or the proposal of a plan."""
-
-    def is_list(value: object) -> bool:
-        return isinstance(value, list) and all(map(_is_number, value))
-
-    what = 'has no replicas: give broker ids, as in "replicas": [1, 2, 3]'
-    return _by_partition(path, "replicas", is_list, what)
+    return _by_partition(path, "replicas", [1, 2, 3])
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """Return one offset a partition, from the file of kafka-delete-records; -1: all records."""
-    what = 'has no offset: give a whole number, as in "offset": 42, or -1 for all committed records'
-    return _by_partition(path, "offset", _is_number, what)
+    return _by_partition(path, "offset", 42)
 
 
 def read_partitions(path: str) -> list[TopicPartition]:
     """Return partitions, from the file of kafka-leader-election."""
-    return list(_by_partition(path, "partition", _is_number, ""))
+    return list(_by_partition(path, "partition", 0))
 
 
-def _by_partition(
-    path: str, key: str, is_fine: Callable[[object], bool], what: str
-) -> dict[TopicPartition, Any]:
-    """Return the values of `key` by partition; `what` is wrong with one that is not fine."""
+def _by_partition(path: str, key: str, example: object) -> dict[TopicPartition, Any]:
+    """Return the values of `key` by partition."""
     found: dict[TopicPartition, Any] = {}
-    for number, entry in enumerate(_entries(path, "partitions")):
-        where = f"partitions[{number}] of {path}"
-        topic, partition, value = entry.get("topic"), entry.get("partition"), entry.get(key)
-        if not isinstance(topic, str) or not _is_number(partition) or partition < 0:
-            raise InvalidRequestError(
-                f'{where} names no partition: give {{"topic": "flights", "partition": 0}}'
-            )
-        name = TopicPartition(topic, partition)
+    for entry in _entries(path, "partitions", {"topic": "flights", "partition": 0, key: example}):
+        name = TopicPartition(entry["topic"], entry["partition"])
         if name in found:
-            raise InvalidRequestError(f"{where} names {name} again: name each partition once")
-        if not is_fine(value):
-            raise InvalidRequestError(f"{name} in {path} {what}")
-        found[name] = value
+            raise InvalidRequestError(f"{path} names {name} again: name each partition once")
+        found[name] = entry[key]
     return found
 
 
 def read_topics(path: str) -> list[str]:
     """Return topics, from the file of kafka-reassign-partitions --generate."""
-    names = [entry.get("topic") for entry in _entries(path, "topics")]
-    if not all(isinstance(each, str) for each in names):
-        raise InvalidRequestError(
-            f'{path} has an entry without a topic: give {{"topic": "flights"}}'
-        )
-    return list(dict.fromkeys(map(str, names)))
+    entries = _entries(path, "topics", {"topic": "flights"})
+    return list(dict.fromkeys(entry["topic"] for entry in entries))
 
 
-def _entries(path: str, key: str) -> list[dict[str, Any]]:
+def _entries(path: str, key: str, example: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the objects of a file's list, which have what the example has."""
     try:
-        content = json.loads(_text(path), object_pairs_hook=without_doubles)
-    except ValueError as error:
-        raise InvalidRequestError(f"{path} is not JSON: {error}") from None
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        content = json.loads(text, object_pairs_hook=without_doubles)
+    except (OSError, ValueError) as error:
+        raise InvalidRequestError(f"{path} can't be read as JSON: {error}") from None
     if isinstance(content, dict):
         content = content.get("proposed", content)
-    content = content if isinstance(content, dict) else {}
-    version, entries = content.get("version", 1), content.get(key)
-    if version != 1:
-        raise InvalidRequestError(f"{path} has version {version!r}: only 1 is known")
-    if isinstance(entries, list) and entries and all(isinstance(each, dict) for each in entries):
-        return entries
-    raise InvalidRequestError(
-        f'{path} has no list "{key}" of objects: give one with at least one entry'
-    )
+    is_known = isinstance(content, dict) and content.get("version", 1) == 1
+    entries = content.get(key) if is_known else None
+    if not isinstance(entries, list) or not entries:
+        wanted = json.dumps({"version": 1, key: [example]})
+        raise InvalidRequestError(f'{path} has no list "{key}" of version 1: give {wanted}')
+    for number, entry in enumerate(entries):
+        if not (
+            isinstance(entry, dict)
+            and all(_is_like(entry.get(name), each) for name, each in example.items())
+        ):
+            raise InvalidRequestError(
+                f"{key}[{number}] of {path} can't be {json.dumps(entry)}: give an object such as"
+                f" {json.dumps(example)}"
+            )
+    return entries
 
 
-def _text(path: str) -> str:
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequestError(f"{path} can't be read: {error}") from None
-
-
-def _is_number(value: object) -> TypeGuard[int]:
-    return type(value) is int
+def _is_like(value: object, example: object) -> bool:
+    """Return whether a value is of the example's type; a list may have other numbers."""
+    if isinstance(value, list):
+        return isinstance(example, list) and all(type(each) is int for each in value)
+    return type(value) is type(example)
 
 
 def assignment_text(assignment: Assignment) -> str:
     """Return a reassignment file, in one line as Kafka's tool prints it."""
     return json.dumps(assignment_as_dict(assignment), separators=(",", ":"))
-
-
-def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
-    """Return offsets by group, from a file of kafka-consumer-groups --reset-offsets --export: lines
-    group,topic,partition,offset; for one `group` also topic,partition,offset. Source: CsvUtils."""
-    found: GroupOffsets = {}
-    shorter = "" if group is None else "topic,partition,offset, or "
-    try:
-        lines = list(csv.reader(_text(path).splitlines(), strict=True))
-    except csv.Error as error:
-        raise InvalidRequestError(f"{path} is no CSV: {error}") from None
-    for number, fields in enumerate(lines, 1):
-        if not fields:
-            continue
-        where = f"line {number} of {path}"
-        try:
-            of, topic, *rest = [group or "", *fields] if group and len(fields) == 3 else fields
-            partition, offset = map(whole_number, rest)
-            if min(partition, offset) < 0:
-                raise ValueError("a number below 0")
-        except ValueError:
-            raise InvalidRequestError(
-                f"{where} can't be {','.join(fields)!r}: give {shorter}group,topic,partition,offset"
-            ) from None
-        name, of_group = TopicPartition(topic, partition), found.setdefault(of, {})
-        if name in of_group:
-            raise InvalidRequestError(f"{where} names {name} again: name each partition once")
-        of_group[name] = offset
-    if not found:
-        raise InvalidRequestError(f"{path} has no offsets: give at least one line")
-    return found
-
-
-def write_group_offsets(offsets: GroupOffsets, *, with_group: bool) -> None:
-    """Write offsets to standard output as `read_group_offsets` reads them; a terminal gets control
-    characters escaped."""
-    shown = visible if sys.stdout.isatty() else str
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    for group, of_group in offsets.items():
-        for name, offset in of_group.items():
-            writer.writerow([*([shown(group)] if with_group else []), *name, offset])

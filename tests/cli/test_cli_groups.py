@@ -80,7 +80,6 @@ def without_a_zone(at):
 RESETS = [  # target, offset in the partition of five records, in the empty one
     pytest.param(lambda now: ("--to-earliest",),                                0, 0, id="earliest"),
     pytest.param(lambda now: ("--shift-by", 9),                                 5, 0, id="shift"),
-    pytest.param(lambda now: ("--by-duration", "PT2H30M"),                      2, 0, id="duration"),
     # Without a zone it is UTC.
     pytest.param(lambda now: ("--to-datetime", without_a_zone(now - HOUR)),     3, 0, id="datetime"),
 ]
@@ -167,106 +166,13 @@ def test_a_deleted_group_is_gone_for_other_processes_and_stands_in_the_past(
         assert positions(then, group) == {0: 3, 1: 0}
 
 
-def reset(*arguments):
-    return ("consumer-groups", "--reset-offsets", *arguments)
-
-
-def test_what_is_exported_is_a_file_to_reset_from(call, cluster, group, topic, tmp_path):
-    """Of one group, as Kafka's tool writes it: topic,partition,offset, without a heading."""
-    of_group = reset("--group", group)
-    exported = call(*of_group, "--all-topics", "--to-current", "--export")
-    file = tmp_path / "offsets.csv"
-    file.write_text(exported)
-    cluster.alter_group_offsets(group, {(topic, 0): 5})
-
-    shown = call.json(*of_group, "--from-file", file)
-
-    assert exported == f"{topic},0,3\n{topic},1,0\n"
-    assert [(row["current_offset"], row["new_offset"]) for row in shown["offsets"]] == [
-        (5, 3),
-        (0, 0),
-    ]
-    assert positions(cluster, group) == {0: 5, 1: 0}
-    done = call._run(*of_group, "--from-file", file, "--execute", "--export")
-    assert (done.out, done.complaint) == (exported, "")
-    assert positions(cluster, group) == {0: 3, 1: 0}
-
-
-def test_offsets_of_several_groups_are_exported_and_set_with_their_names(
-    call, cluster, group, topic, tmp_path
-):
-    other = f"other, of {topic}"
-    cluster.alter_group_offsets(other, {(topic, 0): 1})
-    both = reset("--group", group, "--group", other)
-    file = tmp_path / "offsets.csv"
-
-    exported = call._run(*both, "--all-topics", "--to-earliest", "--export")
-    file.write_text(exported.out)
-    call(*reset("--group", other), "--from-file", file, "--execute")
-
-    assert exported.out == f'{group},{topic},0,0\n{group},{topic},1,0\n"{other}",{topic},0,0\n'
-    assert exported.complaint == "A dry run: nothing was changed; --execute does it.\n"
-    assert positions(cluster, other) == {0: 0}
-    assert positions(cluster, group) == {0: 3, 1: 0}, "it was not named"
-
-
-# fmt: off
-FILES = [  # content, with {topic}; what is said
-    ("",                                 "has no offsets: give at least one line"),
-    ("{topic},0",                        "line 1 of"),
-    ("{topic},0,1_0",                    "give topic,partition,offset, or group,topic,partition,offset"),
-    ("{topic},0,-1",                     "give topic,partition,offset"),
-    ("topic,partition,offset",           "give topic,partition,offset"),
-    ("{topic},0,1\n\n{topic},0,2",       "line 3 of"),
-    ("{topic},9,1",                      "has no partition 9"),
-    ("nothing,0,1",                      "there is no topic 'nothing'"),
-    ("other,{topic},0,1",                "has no offsets of group 'g'"),
-    ('{topic},0,"1',                     "is no CSV"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("content, words", FILES)
-def test_a_file_that_is_none_of_offsets_is_refused(call, cluster, topic, tmp_path, content, words):
-    file = tmp_path / "offsets.csv"
-    file.write_text(content.format(topic=topic))
-
-    said = call.refused(*reset("--group", "g", "--from-file", file, "--execute"))
-
-    assert words in said
-    assert "g" not in cluster.list_groups()
-
-
-def test_a_line_without_a_group_says_nothing_where_there_may_be_several(call, topic, tmp_path):
-    file = tmp_path / "offsets.csv"
-    file.write_text(f"{topic},0,1\n")
-
-    said = call.refused(*reset("--all-groups", "--from-file", file))
-
-    assert said.endswith(": give group,topic,partition,offset")
-
-
-def test_a_file_and_another_way_contradict_each_other(call, tmp_path):
-    of_file = reset("--group", "g", "--from-file", tmp_path / "offsets.csv")
-
-    assert "give one of --to-earliest" in call.refused(*of_file, "--to-latest")
-    assert "give one of --topic, --all-topics, --from-file" in call.refused(
-        *of_file, "--all-topics"
-    )
-    assert "can't be read" in call.refused(*of_file)
-    assert "leave --output json out" in call.refused(*of_file, "--export", "--output", "json")
-    assert "--export does not go with --list" in call.refused(
-        "consumer-groups", "--list", "--export"
-    )
-
-
 def test_members_are_described_and_removed(call, group, topic, cluster):
     named = ("--group", group)
     with cluster.consumer(topic, group=group, group_instance_id="one") as consumer:
         consumer.poll(0)
 
         [member] = call.json("consumer-groups", "--describe", *named, "--members")
-        assert member["assignment"] == f"{topic}:0,1"
+        assert member["assignment"] == [f"{topic}-0", f"{topic}-1"]
         assert (member["instance_id"], member["partition_count"]) == ("one", 2)
         [state] = call.json("consumer-groups", "--describe", *named, "--state")
         assert (state["state"], state["member_count"]) == ("Stable", 1)

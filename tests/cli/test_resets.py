@@ -1,11 +1,11 @@
-"""Where groups are reset to: Kafka's targets, times and durations, and what is not there."""
+"""Where groups are reset to: Kafka's targets and times, and what is not there."""
 
 from dataclasses import replace
 
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.cli.groups import new_offset, parse_datetime, parse_duration
+from kafka_on_spark.cli.groups import new_offset, target_of
 from kafka_on_spark.metadata.image import GroupOffset
 from tests.builders import KEY, image_of, partition
 
@@ -72,35 +72,15 @@ MOMENTS = [
     ("1970-01-01T01:00:00+01:00",     0),
     ("1970-01-02",                    86_400_000_000),
 ]
-DURATIONS = [
-    ("P1D",              86_400_000_000),
-    ("PT2H",             7_200_000_000),
-    ("P1DT2H3M4.5S",     93_784_500_000),
-    ("pt30m",            1_800_000_000),
-    ("PT0.25S",          250_000),
-]
 # fmt: on
 
 
 @pytest.mark.parametrize("text, expected", MOMENTS)
 def test_moments(text, expected):
-    assert parse_datetime(text) == expected
-
-
-@pytest.mark.parametrize("text, expected", DURATIONS)
-def test_durations(text, expected):
-    assert parse_duration(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["", "P", "PT", "P1DT", "1D", "PD", "P1H", "P-1D", "P1.5D", "PT1S2M", "P9999999D"]
-)
-def test_no_durations(text):
-    with pytest.raises(InvalidRequestError, match=r"--by-duration can't be .*PnDTnHnMnS"):
-        parse_duration(text)
+    assert target_of("to_datetime", text) == ("time", expected)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "1700000000000"])
 def test_no_moments(text):
     with pytest.raises(InvalidRequestError, match="--to-datetime can't be"):
-        parse_datetime(text)
+        target_of("to_datetime", text)
