@@ -1,9 +1,9 @@
 """The command line as one application: its verbs, errors and exit codes.
 
-Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck`, `dump-log --verify` or
-`replica-verification`) or work is left (`reassign-partitions --verify`, `replicate`, `maintain`); 2
-the call failed, and one sentence on standard error says why; 3 the same, and nobody knows whether
-it took effect; 130 the call was interrupted; 141 the reader of the answer went away.
+Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck` or `dump-log --verify`) or work is
+left (`reassign-partitions --verify`, `replicate`, `maintain`); 2 the call failed, and one sentence
+on standard error says why; 3 the same, and nobody knows whether it took effect; 130 the call was
+interrupted; 141 the reader of the answer went away.
 """
 
 import os
@@ -39,7 +39,7 @@ MODULES: Final = {
     "produce": "produce",
     "consume": "consume",
     "groups": "consumer-groups",
-    "logs": "get-offsets delete-records dump-log log-dirs replica-verification replicas fsck",
+    "logs": "get-offsets delete-records dump-log log-dirs replicas fsck",
     "serve": "controller serve console replicate maintain",
     "metadata": "metadata metadata-quorum",
 }

@@ -1,6 +1,5 @@
 """The logs of partitions, what is committed of them, how they lie on disks, whether they are sound:
-`get-offsets`, `delete-records`, `dump-log`, `log-dirs`, `replica-verification`, `replicas --lost`,
-`fsck`.
+`get-offsets`, `delete-records`, `dump-log`, `log-dirs`, `replicas --lost`, `fsck`.
 
 In a table as in JSON, null, empty, text and bytes of a record differ: text stands in quotes, null
 is null, and bytes that are not UTF-8 are `{"base64": "..."}`.
@@ -45,7 +44,6 @@ from kafka_on_spark.observe.replicas import (
     LogDescription,
     batch_flaw,
     batch_records,
-    compare_partition,
     find_offset,
 )
 
@@ -59,7 +57,6 @@ RECORD_COLUMNS: Final = (
 SIZE_COLUMNS: Final = (
     "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"
 )
-VERIFICATION_COLUMNS: Final = "topic partition replica_count batch_count read_bytes differences"
 
 SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 """Kafka's numbers, and their names."""
@@ -350,38 +347,6 @@ def _size_row(image: MetadataImage, log: LogDescription, high_watermark: int) ->
         "is_future": log.broker_id in partition.adding_replicas,
         "error": log.error,
     }
-
-
-@alone(
-    """Compare all replicas below the high watermark, by their chain digests.
-
-    The exit code is 1 if replicas differ, or one can't be read.
-
-    Options:
-        --deep  Read the files, too, and compare their bytes.
-    """
-)
-def replica_verification(
-    session: Session, topic: str | None = None, include: str | None = None, deep: bool = False
-) -> None:
-    image, rows = session.cluster.image, []
-    for name in all_partitions(image, named_topics(image, topic, include)):
-        image = session.cluster.image  # a fresh one for each: the cluster goes on meanwhile
-        try:
-            key = partition_key(image, *name)
-        except UnknownTopicOrPartitionError as error:
-            note(f"{name} was deleted meanwhile: {error}.")
-        else:
-            found = compare_partition(image, key, session.options, is_deep=deep)
-            rows.append({"topic": name.topic, **asdict(found)})
-    different = [row for row in rows if row["differences"]]
-    count = plural(len(rows), "partition")
-    words = f"The replicas of {count} are equal below the high watermark."
-    if different:
-        words = f"The replicas of {len(different)} of {count} differ, or can't be read."
-    answer = {"is_equal": not different, "partitions": rows}
-    session.show(answer, words, columns=VERIFICATION_COLUMNS, rows=rows)
-    raise typer.Exit(FOUND if different else 0)
 
 
 @alone(

@@ -376,28 +376,25 @@ def compare_replicas(
     *,
     is_deep: bool = False,
 ) -> list[PartitionComparison]:
-    """Return a comparison for each partition of `topic`.
+    """Return a comparison for each partition of `topic`; the image is a new one: what retention and
+    moves remove afterwards would be missing.
+
+    Each replica's chain digest at the high watermark is compared with the registered one: that
+    takes one read of each table, however many records there are. A deep comparison also reads every
+    segment file, since a file's name only says what its bytes should be.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
     """
     found, options = image.topic(topic), StorageOptions(storage_options)
     keys = [PartitionKey(found.topic_id, number) for number in sorted(found.partitions)]
-    return [compare_partition(image, key, options, is_deep=is_deep) for key in keys]
+    return [_compare_partition(image, key, options, is_deep=is_deep) for key in keys]
 
 
-def compare_partition(
-    image: MetadataImage, key: PartitionKey, options: StorageOptions, *, is_deep: bool = False
+def _compare_partition(
+    image: MetadataImage, key: PartitionKey, options: StorageOptions, *, is_deep: bool
 ) -> PartitionComparison:
-    """Return the comparison of all replicas of a partition of `image`, which is a new one: what
-    retention and moves remove afterwards would be missing.
-
-    Each replica's chain digest at the high watermark is compared with the registered one: that
-    takes one read of each table, however many records there are. A deep comparison also reads every
-    segment file, since a file's name only says what its bytes should be.
-    """
-    partition = image.partition(key)
-    assert partition is not None, "it is one of this image"
+    partition = image.topics[key.topic_id].partitions[key.partition]
     compared: list[Sequence[LogPart]] = []
     differences = []
     for broker_id in sorted(partition.replicas if partition.was_begun else ()):

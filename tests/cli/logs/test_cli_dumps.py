@@ -1,10 +1,9 @@
-"""What is stored is shown: batches and records, files, replicas that differ, the metadata log."""
+"""What is stored is shown: batches and records, files, logs, the metadata log."""
 
 import json
 from datetime import UTC, datetime
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli import logs
 from kafka_on_spark.observe.replicas import batch_flaw
 from tests.cluster.disks import records
@@ -61,15 +60,9 @@ def test_dump_of_one_brokers_replica_finds_a_damaged_file_there_and_only_there(
 
     [sound] = call.json("dump-log", "--topic", topic, "--broker", 1, "--verify")
     [damaged] = call.json("dump-log", "--topic", topic, "--broker", 2, "--verify", code=1)
-    by_digest = call.json("replica-verification", "--topic", topic)
-    verified = call.json("replica-verification", "--topic", topic, "--deep", code=1)
 
     assert sound["flaw"] is None
     assert "not what its name says" in damaged["flaw"]
-    assert by_digest["is_equal"]  # its name says what its bytes should be
-    assert not verified["is_equal"]
-    assert f"{topic}-0 on broker 2" in verified["partitions"][0]["differences"][0]
-    assert "differ" in call("replica-verification", "--topic", topic, "--deep", code=1)
     assert call("fsck", code=1).endswith("1 findings.\n")
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
@@ -96,32 +89,6 @@ def test_partition_whose_root_fails_while_files_are_checked_is_said_and_the_othe
     assert complaint == "partition 0: the disk is away\n"
     assert call.ends_with(2, *verified, "--partition", 0)
     assert call.ends_with(0, *verified, "--partition", 1)
-
-
-def test_equal_replicas_are_verified(call, new_topic):
-    topic = new_topic(b"a", b"b", partitions=1)
-
-    answer = call.json("replica-verification", "--topic", topic)
-
-    assert answer["is_equal"]
-    assert [each["replica_count"] for each in answer["partitions"]] == [3]
-    assert call("replica-verification", "--topics-include", topic).endswith(
-        "The replicas of 1 partition are equal below the high watermark.\n"
-    )
-
-
-def test_partition_that_is_deleted_while_replicas_are_compared_is_said_and_left_out(
-    call, new_topic, monkeypatch
-):
-    topic = new_topic(b"a", partitions=1)
-    names = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    monkeypatch.setattr(logs, "all_partitions", lambda image, topics: names)
-
-    code, said, complaint = call._run("replica-verification", "--topic", topic)
-
-    assert code == 0
-    assert said.endswith("The replicas of 1 partition are equal below the high watermark.\n")
-    assert f"{topic}-1 was deleted meanwhile" in complaint
 
 
 def test_log_dirs_are_what_lies_on_the_disks(call, new_topic, disks):
@@ -192,16 +159,13 @@ def test_partition_whose_every_replica_is_lost_is_no_sound_one_in_any_answer(
     topic = new_topic(b"a", replica_assignment={0: [1]})
     cluster.lose_replica(topic, 0, 1)
     try:
-        compared = call.json("replica-verification", "--topic", topic, code=1)
         [row] = call.json("log-dirs", "--topic", topic)
         of_one = call.refused("dump-log", "--topic", topic, "--partition", 0, "--verify")
 
-        assert compared["partitions"][0]["differences"]
         assert call("dump-log", "--topic", topic, "--verify", code=2) == ""
     finally:
         cluster.delete_topic(topic)
 
-    assert not compared["is_equal"]
     assert (row["size_bytes"], row["is_in_sync"]) == (None, True)
     assert "the replica is lost" in row["error"]
-    assert "is lost: no other one is left" in of_one
+    assert "is lost: name another one by --broker, if there is one" in of_one
