@@ -1,7 +1,7 @@
 """What Kafka's brokers do by themselves: `controller`, `replicate` and `maintain` do a share of it.
 `serve` does all of it until it is told to end, and `console` serves a page as long.
 
-The last two end by os._exit if a thread hangs at a root, which would keep Python from ending.
+The last two end by os._exit where a thread may hang at a root, which would keep Python from ending.
 """
 
 import json
@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -25,7 +24,6 @@ from kafka_on_spark.cli.output import note, plural, say, time_text
 from kafka_on_spark.cli.process import Interrupts, LogFormat
 from kafka_on_spark.cli.verbs import Action, Session, alone, verb
 from kafka_on_spark.metadata.records import BrokerState
-from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.root_urls import cluster_url
 
 if TYPE_CHECKING:
@@ -36,9 +34,6 @@ log = logging.getLogger(__name__)
 WAIT_S: Final = 0.2
 """How often the main thread looks whether a signal was sent: one that another thread was given does
 not wake it."""
-
-CLOSE_S: Final = 5.0
-"""The console's cluster is closed within that time of the end, or the process ends without."""
 
 UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"
 DRY: Final = ": a dry run, nothing was changed"
@@ -279,8 +274,4 @@ def console(session: Session, port: int = 0) -> None:
         say(page.address)
         sys.stdout.flush()  # a script that reads it goes on
         page.run()
-        closing = DaemonThreads(1, "close").submit(session.cluster.close)
-        for _ in range(round(CLOSE_S / WAIT_S)):
-            with suppress(TimeoutError):
-                return closing.result(WAIT_S)
-        _leave(0)  # nobody misses it, since it holds nothing
+    _leave(0)  # nobody misses the cluster, which holds nothing, and closing it may wait for a root
