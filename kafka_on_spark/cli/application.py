@@ -1,10 +1,4 @@
-"""The command line as one application: its verbs, errors and exit codes.
-
-Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck` or `dump-log --verify`) or work is
-left (`reassign-partitions --verify`, `replicate`, `maintain`); 2 the call failed, and one sentence
-on standard error says why; 3 the same, and nobody knows whether it took effect; 130 the call was
-interrupted; 141 the reader of the answer went away.
-"""
+"""The command line as one application: its verbs, errors and exit codes."""
 
 import os
 import sys

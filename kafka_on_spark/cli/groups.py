@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition, micros_of
-from kafka_on_spark.cli.kafka_files import named_partitions_of
+from kafka_on_spark.cli.kafka_files import named_partitions
 from kafka_on_spark.cli.options import time_in
 from kafka_on_spark.cli.output import fields, note, plural
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
@@ -112,7 +112,7 @@ def delete(session: Session, group: list[str] | None = None, all_groups: bool = 
 def delete_offsets(session: Session, group: list[str], topic: list[str]) -> None:
     """Delete a group's offsets in topics."""
     name = _only(group)
-    names = named_partitions_of(session.cluster.image, topic)
+    names = named_partitions(session.cluster.image, topic)
     session.confirm(f"deleting offsets of group {name} in up to {plural(len(names), 'partition')}")
     left = session.cluster.delete_group(name, names)
     session.conclude({"group": name, "deleted": [each._asdict() for each in left]})
@@ -146,7 +146,7 @@ def reset_offsets(
     """Show the new offsets of groups; --execute sets them."""
     image = session.cluster.image
     target = _target(*targets.popitem())
-    named = None if topic is None else named_partitions_of(image, topic)
+    named = None if topic is None else named_partitions(image, topic)
     groups = _chosen(image, group)
     rows = [
         _reset(session, image, each, name, target)

@@ -67,25 +67,7 @@ def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPar
     ]
 
 
-def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
-    """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-,rest"; a range
-    excludes its end. Source: kafka-get-offsets --topic-partitions."""
-    found: list[TopicPartition] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"([^:]+):?(\d*)(-?)(\d*)", part.strip())
-        if match is None:
-            raise InvalidRequestError(
-                f"{part!r} names no partitions: give TOPIC, TOPIC:0, TOPIC:0-3 or TOPIC:2-"
-            )
-        name, low, dash, high = match.groups()
-        start, count = int(low or 0), len(image.topic(name).partitions)
-        end = start + 1 if low and not dash else int(high or count)
-        partition_key(image, name, max(start, end - 1))
-        found.extend(TopicPartition(name, number) for number in range(start, end))
-    return found
-
-
-def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[TopicPartition]:
+def named_partitions(image: MetadataImage, given: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order."""
     found = set()
     for text in given:

@@ -24,7 +24,6 @@ from kafka_on_spark.base.ids import INTERNAL_TOPICS, BrokerId, Offset, Partition
 from kafka_on_spark.base.text import quoted, visible_json
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
-    named_partitions,
     named_topics,
     read_offsets,
     registered,
@@ -54,8 +53,13 @@ BATCH_COLUMNS: Final = (
 RECORD_COLUMNS: Final = (
     "partition broker offset timestamp leader_epoch is_committed key value headers"
 )
-SIZE_COLUMNS: Final = (
-    "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"
+LOG_FIGURES: Final = (
+    "log_start_offset log_end_offset size_bytes plain_segments plain_bytes merged_segments"
+    " merged_bytes record_count earliest_append_ms"
+)
+LOG_COLUMNS: Final = (
+    "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future"
+    " plain_segments merged_segments cleaner_offset cleanable_ratio error"
 )
 
 SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
@@ -67,33 +71,31 @@ SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 
     Options:
         --partitions 0,1  Only these partitions.
-        --topic-partitions A:0,B:1-3,C:2-  Partitions; a range excludes its end.
         --exclude-internal-topics  Leave out internal topics.
         --time WHEN
             earliest, latest (the high watermark), max-timestamp, or a time: milliseconds since 1970
             or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.
     """,
     "as_of",
-    at_most_one_of=(
-        "topic topic_partitions",
-        "include topic_partitions",
-        "partitions topic_partitions",
-    ),
 )
 def get_offsets(
     session: Session,
     topic: str | None = None,
     include: str | None = None,
     partitions: str | None = None,
-    topic_partitions: str | None = None,
     exclude_internal_topics: bool = False,
     time: str | None = None,
 ) -> None:
     image, when = session.cluster.image, SPECIAL_TIMES.get(time or "", time)
-    if topic_partitions is None:
-        names = _of_topics(image, topic, include, partitions)
-    else:
-        names = named_partitions(image, topic_partitions)
+    names = all_partitions(image, named_topics(image, topic, include))
+    if partitions is not None:
+        wanted = set(numbers(partitions, "--partitions"))
+        missing = wanted.difference(name.partition for name in names)
+        if missing:
+            raise UnknownTopicOrPartitionError(
+                f"none of the topics has a partition {min(missing)}: name other partitions"
+            )
+        names = [name for name in names if name.partition in wanted]
     columns = "log_start_offset high_watermark log_end_offset"
     at_us = None
     if when is not None:
@@ -106,21 +108,6 @@ def get_offsets(
         if not (exclude_internal_topics and name.topic in INTERNAL_TOPICS)
     )
     session.write_rows(f"topic partition {columns}", rows)
-
-
-def _of_topics(
-    image: MetadataImage, topic: str | None, include: str | None, partitions: str | None
-) -> list[TopicPartition]:
-    names = all_partitions(image, named_topics(image, topic, include))
-    if partitions is None:
-        return names
-    wanted = set(numbers(partitions, "--partitions"))
-    missing = wanted.difference(name.partition for name in names)
-    if missing:
-        raise UnknownTopicOrPartitionError(
-            f"none of the topics has a partition {min(missing)}: name other partitions"
-        )
-    return [name for name in names if name.partition in wanted]
 
 
 def _offsets(
@@ -301,7 +288,7 @@ def _cell(content: Content | list[Any]) -> Shown:
 
 
 @alone(
-    """Show the bytes and the lag of each replica on each broker's disk.
+    """Show the bytes, the segments and the lag of each replica on each broker's disk.
 
     A replica that can't be read, or is lost, has an error in place of them.
 
@@ -325,27 +312,28 @@ def log_dirs(
     names = named_topics(image, topic, include)
     partitions = session.cluster.describe_logs(names) if names else ()
     rows = [
-        _size_row(image, log, partition.high_watermark)
+        _log_row(image, log, partition.high_watermark)
         for partition in partitions
         for log in partition.replicas
         if log.is_made and (brokers is None or log.broker_id in brokers)
     ]
-    session.write_rows(SIZE_COLUMNS, sorted(rows, key=itemgetter("broker", "topic", "partition")))
+    session.write_rows(LOG_COLUMNS, sorted(rows, key=itemgetter("broker", "topic", "partition")))
 
 
-def _size_row(image: MetadataImage, log: LogDescription, high_watermark: int) -> dict[str, Any]:
-    home, is_read = image.brokers.get(log.broker_id), log.error is None
+def _log_row(image: MetadataImage, log: LogDescription, high_watermark: int) -> dict[str, Any]:
+    home = image.brokers.get(log.broker_id)
     partition = registered(image, TopicPartition(log.topic, log.partition))
+    figures: dict[str, Any] = dict.fromkeys(("offset_lag", *LOG_FIGURES.split()))
+    if log.error is None:
+        figures = {"offset_lag": max(0, high_watermark - log.log_end_offset)}
+        figures |= fields(log, LOG_FIGURES)
     return {
         "broker": log.broker_id,
         "root": None if home is None else home.root,
-        **fields(log, "topic partition"),
-        "size_bytes": log.size_bytes if is_read else None,
-        "log_end_offset": log.log_end_offset if is_read else None,
-        "offset_lag": max(0, high_watermark - log.log_end_offset) if is_read else None,
-        "is_in_sync": log.is_in_sync,
+        **fields(log, "topic partition is_leader is_in_sync error"),
         "is_future": log.broker_id in partition.adding_replicas,
-        "error": log.error,
+        **figures,
+        **({} if log.compacted is None else asdict(log.compacted)),
     }
 
 
@@ -384,24 +372,17 @@ def fsck(session: Session, quick: bool = False) -> None:
 
     report = check_cluster(session.url, deep=not quick, storage_options=session.storage_options)
     findings = [
-        {
-            "invariant": each.invariant or "unchecked",
-            "where": str(each.place),
-            "what": each.sentence,
-        }
+        {"invariant": each.invariant or "unchecked", "where": each.place, "what": each.sentence}
         for each in report.findings
     ]
     versions = sum(each.last_version - each.first_version + 1 for each in report.coverage)
     files = sum(each.read_files for each in report.coverage if each.table.partition is not None)
-    read = f"{files} segments" if report.is_deep else "no segments (--quick)"
-    lines = [f"Checked {versions} versions of {len(report.coverage)} tables, and {read}."]
-    lines += [
-        f"The history of {each.table} begins at version {each.first_version}: earlier versions are"
-        " cleaned up."
-        for each in report.coverage
-        if each.first_version > 0
-    ]
-    lines += [f"Not looked at: {each}." for each in report.not_checked]
-    lines.append("Nothing was found." if report.is_clean else f"{len(findings)} findings.")
-    session.show(report.as_dict(), *lines, columns="invariant where what", rows=findings)
+    session.show(
+        report.as_dict(),
+        f"Checked {versions} versions of {len(report.coverage)} tables, and {files} segments.",
+        *(f"Not looked at: {each}." for each in report.not_checked),
+        "Nothing was found." if report.is_clean else f"{len(findings)} findings.",
+        columns="invariant where what",
+        rows=findings,
+    )
     raise typer.Exit(0 if report.is_clean else FOUND)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 from operator import methodcaller
 from typing import Any, Final
@@ -33,11 +32,6 @@ PARTITION_FIELDS: Final = (
     "leader leader_epoch partition_epoch replicas isr elr adding_replicas removing_replicas"
     " log_start_offset high_watermark"
 )
-LOG_COLUMNS: Final = (
-    "topic partition broker log_start_offset log_end_offset size_bytes plain_segments"
-    " merged_segments cleaner_offset cleanable_ratio is_made error"
-)
-
 FILTERS: Final = (
     "exclude_internal topics_with_overrides under_replicated_partitions under_min_isr_partitions"
     " at_min_isr_partitions unavailable_partitions"
@@ -167,16 +161,12 @@ def describe(
     topic: str | None = None,
     include: str | None = None,
     if_exists: bool = False,
-    logs: bool = False,
     **filters: bool,
 ) -> None:
     """Show topics and their partitions."""
     image = session.cluster.image
     names = named_topics(image, topic, include, if_exist=if_exists)
     chosen, wanted = _chosen(image, names, filters)
-    if logs:
-        _show_logs(session, [each.name for each in chosen])
-        return
     answer: list[dict[str, Any]] = [
         {
             "topic": each.name,
@@ -250,22 +240,6 @@ def _summary(topic: Mapping[str, Any]) -> str:
     )
 
 
-def _show_logs(session: Session, topics: Sequence[str]) -> None:
-    partitions = session.cluster.describe_logs(topics) if topics else []
-    answer = [
-        {
-            **asdict(each),
-            "replicas": [
-                {**asdict(log), "broker": log.broker_id, "size_bytes": log.size_bytes}
-                for log in each.replicas
-            ],
-        }
-        for each in partitions
-    ]
-    rows = (log | (log["compacted"] or {}) for each in answer for log in each["replicas"])
-    session.show(answer, columns=LOG_COLUMNS, rows=rows)
-
-
 topics = verb(
     """Create, alter, delete, describe or list topics.
 
@@ -278,7 +252,6 @@ topics = verb(
         --records refuse|drop
             With fewer partitions: refuse if the others have records, or drop these.
         --if-exists  Ignore a missing topic.
-        --logs  With --describe: what each replica's log is made of.
         --exclude-internal  Leave out internal topics.
         --topics-with-overrides  Only topics with own settings.
         --under-replicated-partitions  Only partitions with replicas out of sync.
@@ -289,7 +262,7 @@ topics = verb(
     Action(create, *CHANGING),
     Action(alter, *CHANGING, one_of=("topic include",)),
     Action(delete, *CHANGING, one_of=("topic include",)),
-    Action(describe, "as_of", more=FILTERS, at_most_one_of=("logs as_of",)),
+    Action(describe, "as_of", more=FILTERS),
     Action(list_, "as_of", more=FILTERS),
 )
 

@@ -11,13 +11,13 @@ def test_logs_of_a_topic_are_described_and_what_is_due_is_done(call, new_topic):
         configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0},
     )
 
-    [logs] = call.json("topics", "--describe", "--logs", "--topic", topic)
-    shown = call("topics", "--describe", "--logs", "--topic", topic)
+    first, second = call.json("log-dirs", "--topic", topic)
+    shown = call("log-dirs", "--topic", topic)
 
-    first, second = logs["replicas"]
     assert (first["broker"], first["plain_segments"], first["log_end_offset"]) == (1, 2, 2)
+    assert (first["first_dirty_offset"], first["is_leader"]) == (0, True)
     assert (second["broker"], second["is_leader"]) == (2, False)
-    assert shown.splitlines()[1].split()[:4] == [topic, "0", "1", "0"]
+    assert shown.splitlines()[1].split()[:3] == ["1", topic, "0"]
 
     decided = call.json("maintain", "--topic", topic, "--dry-run")
     assert [row["kind"] for row in decided["rows"]] == ["compaction"]
@@ -43,9 +43,3 @@ def test_upkeep_names_what_it_could_not_look_at():
     assert "not looked at: broker 1 is fenced" in result.complaint
     assert answer["rows"] == []
     assert answer["not_looked_at"] == ["broker 1 is fenced: its root, and its replicas"]
-
-
-def test_logs_of_the_past_are_refused(call, new_topic, cluster):
-    topic = new_topic(b"a")
-    given = ("topics", "--describe", "--logs", "--topic", topic, "--as-of", cluster.image.offset)
-    assert "--as-of" in call.refused(*given)
