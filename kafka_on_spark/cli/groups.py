@@ -62,7 +62,7 @@ def describe(
                 "group": name,
                 **fields(member, MEMBER_FIELDS),
                 "partition_count": len(member.partitions),
-                "assignment": _assignment(member.partitions),
+                "assignment": [str(TopicPartition(*each)) for each in member.partitions],
             }
             for name, each in described.items()
             for member in each.members
@@ -87,14 +87,6 @@ def _chosen(image: MetadataImage, group: Sequence[str] | None) -> list[str]:
 def _note_empty(groups: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], what: str) -> None:
     for name in groups.keys() - {row["group"] for row in rows}:
         note(f"Group {name} {what}.")
-
-
-def _assignment(partitions: Sequence[tuple[str, int]]) -> str:
-    """Return a member's partitions, as in orders:0,1;returns:0."""
-    topics: dict[str, list[str]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(str(number))
-    return ";".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items())
 
 
 def delete(session: Session, group: list[str] | None = None, all_groups: bool = False) -> None:

@@ -29,11 +29,6 @@ STATUS_FIELDS: Final = (
     "leader=leader.node_id leader_epoch=epoch high_watermark max_follower_lag=lag_max"
 )
 FILTERS: Final = "topic partition record_type limit"
-NEXT: Final = (
-    "force again once an unreached broker is back, where processes of the old generation may go on,"
-    " or one of a leaderless partition; run `controller` or `serve`, which bring the replicas in"
-    " sync; add other voters at empty roots: `metadata-quorum add-controller`"
-)
 
 
 def log(session: Session, offset: int = 0, end_offset: int | None = None, **filters: Any) -> None:
@@ -242,7 +237,6 @@ def force(session: Session, from_: int) -> None:
             "unclean": [each._asdict() for each in report.unclean],
             "leaderless": [each._asdict() for each in report.leaderless],
             "unreached_brokers": list(report.unreached),
-            "next": NEXT,
         }
     )
 

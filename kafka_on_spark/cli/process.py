@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import StrEnum
 from types import FrameType
 from typing import Any, Final, Self
 
@@ -41,11 +40,6 @@ def open_outputs() -> None:
         if number and getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w", closefd=False))
         os.set_blocking(number, True)
-
-
-class LogFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 class TextFormatter(logging.Formatter):
@@ -78,16 +72,21 @@ class JsonFormatter(TextFormatter):
         return visible_json(line)
 
 
-def set_up(form: LogFormat = LogFormat.TEXT, level: str = "WARNING") -> None:
+FORMATTERS: Final = {"text": TextFormatter, "json": JsonFormatter}
+
+
+def set_up(form: str = "text", level: str = "WARNING") -> None:
     """Have this process write its lines itself, from a level on, unless the variable says another
     one. Whatever handlers the root logger gets, they get none: py4j gives it one of its own."""
+    if form not in FORMATTERS:
+        raise InvalidRequestError(f"--log-format can't be {form!r}: give text or json")
     given = os.environ.get(LEVEL_VARIABLE, "").strip().upper() or level
     if given not in LEVELS:
         raise InvalidRequestError(
             f"{LEVEL_VARIABLE} can't be {given.lower()!r}: give one of {', '.join(LEVELS)}"
         )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if form is LogFormat.JSON else TextFormatter())
+    handler.setFormatter(FORMATTERS[form]())
     LOG.handlers = [handler]
     LOG.propagate = False
     LOG.setLevel(given)

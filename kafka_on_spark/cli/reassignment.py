@@ -29,10 +29,6 @@ MOVE_FIELDS: Final = (
     "replicas=target adding_replicas=adding removing_replicas=removing waits_for"
     " throttle_bytes_per_s"
 )
-LIST_COLUMNS: Final = (
-    "topic partition replicas adding_replicas removing_replicas waits_for bytes_to_copy"
-    " throttle_bytes_per_s"
-)
 
 
 @alone(
@@ -166,15 +162,11 @@ def list_(session: Session) -> None:
     # No table says what was left to copy at a past moment.
     progress_of = [] if session.is_past else session.cluster.reassignment_progress()
     left = {each.name: each.total_bytes - each.copied_bytes for each in progress_of}
-    rows = (
-        {
-            **move.name._asdict(),
-            **fields(move, MOVE_FIELDS),
-            "bytes_to_copy": left.get(move.name),
-        }
+    rows = [
+        move.name._asdict() | fields(move, MOVE_FIELDS) | {"bytes_to_copy": left.get(move.name)}
         for move in moving
-    )
-    session.write_rows(LIST_COLUMNS, rows)
+    ]
+    session.write_rows(" ".join(rows[0]) if rows else "", rows)
 
 
 reassign_partitions = verb(

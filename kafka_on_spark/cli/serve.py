@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
@@ -21,7 +21,7 @@ from kafka_on_spark.cli import process
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import FAILED, FOUND
 from kafka_on_spark.cli.output import note, plural, say, time_text
-from kafka_on_spark.cli.process import Interrupts, LogFormat
+from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.cli.verbs import Action, Session, alone, verb
 from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.store.root_urls import cluster_url
@@ -35,6 +35,7 @@ WAIT_S: Final = 0.2
 """How often the main thread looks whether a signal was sent: one that another thread was given does
 not wake it."""
 
+FORMAT_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_FORMAT"
 UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"
 DRY: Final = ": a dry run, nothing was changed"
 
@@ -156,6 +157,8 @@ def maintain(
         --health-port INTEGER>=0<=65535
             Answer GET /healthz, /readyz and /metrics at this port; 0: at any that is free.
         --health-host ADDRESS  The address of that port.
+        --log-format text|json
+            Lines of text, or a JSON object a line; without it, KAFKA_ON_SPARK_LOG_FORMAT says.
         --stop-seconds NUMBER>=1<=31622400
             It ends within that time of SIGTERM, come what may.
     """,
@@ -167,20 +170,13 @@ def serve(
     spark: bool = False,
     health_port: int | None = None,
     health_host: str = "127.0.0.1",
-    log_format: Annotated[
-        LogFormat,
-        typer.Option(
-            "--log-format",
-            envvar="KAFKA_ON_SPARK_LOG_FORMAT",
-            help="Lines of text, or a JSON object a line.",
-        ),
-    ] = LogFormat.TEXT,
+    log_format: str | None = None,
     stop_seconds: float = 20.0,
 ) -> None:
     # In the functions of this file: each verb needs only a part of all this.
     from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
 
-    process.set_up(log_format, "INFO")
+    process.set_up(log_format or os.environ.get(FORMAT_VARIABLE) or "text", "INFO")
     root = cluster_url(session.url)
     spark_session = None
     if spark:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import typer
 from typer.models import OptionInfo
@@ -289,9 +289,6 @@ def _options_of(
     options = {}
     for name in names:
         own = actions[0].own.get(name)
-        if own is not None and get_origin(own.annotation) is Annotated:
-            options[name] = own.replace(kind=own.KEYWORD_ONLY)
-            continue
         options[name] = _option(name, texts[name.strip("_")])
         if own is not None and len(actions) == 1 and own.default not in (own.empty, None):
             options[name] = options[name].replace(default=own.default)
