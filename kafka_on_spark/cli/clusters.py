@@ -69,7 +69,7 @@ def describe(session: Session) -> None:
         return
     brokers = answer.pop("brokers")
     session.write_answer(answer)
-    session.write_rows("broker state rack root", brokers)
+    session.write_rows(brokers)
 
 
 def _answer(cluster: Cluster) -> dict[str, Any]:
@@ -102,13 +102,13 @@ cluster = verb(
 
 def list_(session: Session) -> None:
     """Show brokers, their states and roots."""
-    session.write_rows("broker state rack root writes", _rows(session, None))
+    session.write_rows(_rows(session, None), "broker state rack root writes")
 
 
 def describe_(session: Session, broker: int | None = None) -> None:
     """Show also what each broker leads and holds."""
     columns = "broker state rack leaders preferred replicas in_sync lost root writes"
-    session.write_rows(columns, _rows(session, broker))
+    session.write_rows(_rows(session, broker), columns)
 
 
 def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:

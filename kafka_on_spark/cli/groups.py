@@ -26,10 +26,7 @@ from kafka_on_spark.observe.replicas import find_offset
 VIEWS: Final = "state offsets members verbose"
 TARGETS: Final = "to_earliest to_latest to_current to_offset shift_by to_datetime"
 MEMBER_FIELDS: Final = "consumer_id=member_id instance_id current_epoch=member_epoch"
-MEMBER_COLUMNS: Final = "group consumer_id instance_id current_epoch partition_count assignment"
 OFFSET_FIELDS: Final = "current_offset=offset log_end_offset=high_watermark lag"
-OFFSET_COLUMNS: Final = "group topic partition current_offset log_end_offset lag"
-RESET_COLUMNS: Final = "group topic partition current_offset new_offset"
 
 GROUPS: Final = "group all_groups"
 
@@ -41,7 +38,7 @@ def list_(session: Session, **views: bool) -> None:
         {"group": name, "state": state_of(image.consumer_groups.get(name))}
         for name in groups_of(image)
     )
-    session.write_rows("group state" if views else "group", rows)
+    session.write_rows(rows, "" if views else "group")
 
 
 def describe(
@@ -55,7 +52,7 @@ def describe(
             {"group": name, "state": each.state, "member_count": len(each.members)}
             for name, each in described.items()
         ]
-        session.write_rows("group state member_count", rows)
+        session.write_rows(rows)
     elif "members" in views:
         rows = [
             {
@@ -68,7 +65,7 @@ def describe(
             for member in each.members
         ]
         _note_empty(described, rows, "has no members")
-        session.write_rows(MEMBER_COLUMNS, rows)
+        session.write_rows(rows)
     else:
         rows = [
             {"group": name, **lag.name._asdict(), **fields(lag, OFFSET_FIELDS)}
@@ -76,7 +73,7 @@ def describe(
             for lag in describe_group(image, name)
         ]
         _note_empty(described, rows, "has committed no offset")
-        session.write_rows(OFFSET_COLUMNS, rows)
+        session.write_rows(rows)
 
 
 def _chosen(image: MetadataImage, group: Sequence[str] | None) -> list[str]:
@@ -163,7 +160,7 @@ def reset_offsets(
         session.decide(changes)  # so that a reset that would be refused is refused
     words = [] if execute else ["A dry run: nothing was changed; --execute does it."]
     answer = {"dry_run": not execute, "offsets": rows}
-    session.show(answer, *words, columns=RESET_COLUMNS, rows=rows)
+    session.show(answer, *words, rows=rows)
 
 
 Target = tuple[str, int]

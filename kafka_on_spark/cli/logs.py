@@ -50,9 +50,6 @@ BATCH_COLUMNS: Final = (
     "partition broker base_offset last_offset record_count leader_epoch producer_id producer_epoch"
     " sequence size_bytes appended_at is_committed segment_count"
 )
-RECORD_COLUMNS: Final = (
-    "partition broker offset timestamp leader_epoch is_committed key value headers"
-)
 LOG_FIGURES: Final = (
     "log_start_offset log_end_offset size_bytes plain_segments plain_bytes merged_segments"
     " merged_bytes record_count earliest_append_ms"
@@ -96,18 +93,14 @@ def get_offsets(
                 f"none of the topics has a partition {min(missing)}: name other partitions"
             )
         names = [name for name in names if name.partition in wanted]
-    columns = "log_start_offset high_watermark log_end_offset"
-    at_us = None
-    if when is not None:
-        columns = "offset" if when in ("earliest", "latest") else "offset timestamp"
-        if columns != "offset" and when != "max-timestamp":
-            at_us = micros(when, "--time")
+    is_named = when in (None, "earliest", "latest", "max-timestamp")
+    at_us = None if is_named else micros(str(when), "--time")
     rows = (
         {**name._asdict(), **_offsets(session, image, name, when, at_us)}
         for name in names
         if not (exclude_internal_topics and name.topic in INTERNAL_TOPICS)
     )
-    session.write_rows(f"topic partition {columns}", rows)
+    session.write_rows(rows)
 
 
 def _offsets(
@@ -124,8 +117,8 @@ def _offsets(
     if when in ("earliest", "latest"):
         return {"offset": known.log_start_offset if when == "earliest" else known.high_watermark}
     found = find_offset(image, partition_key(image, *name), at_us, session.options)
-    if found is None or found.timestamp_us is None:
-        return {"offset": None if found is None else found.offset, "timestamp": None}
+    if found is None or found.timestamp_us is None:  # no record is as young
+        return {"offset": None, "timestamp": None}
     return {"offset": found.offset, "timestamp": time_text(found.timestamp_us // 1000)}
 
 
@@ -179,7 +172,7 @@ def dump_log(
     columns = f"{BATCH_COLUMNS} flaw" if verify else BATCH_COLUMNS
     rows_of = partial(_batches, is_verified=verify)
     if print_data_log:
-        columns = RECORD_COLUMNS
+        columns = ""
         rows_of = partial(_records, start=offset)
 
     def found() -> Iterator[dict[str, Any]]:
@@ -194,7 +187,7 @@ def dump_log(
                 note(f"partition {key.partition}: {error}")
                 codes.add(FAILED)
 
-    session.write_rows(columns, islice(found(), limit))
+    session.write_rows(islice(found(), limit), columns)
     raise typer.Exit(max(codes))
 
 
@@ -202,16 +195,13 @@ def _asked_for(
     image: MetadataImage, name: str, number: int | None, broker: int | None
 ) -> list[PartitionKey]:
     """Return a topic's partitions, or the one of that number; of a `broker`, if it is given."""
-    topic = image.topic(name)
-    keys = [PartitionKey(topic.topic_id, each) for each in sorted(topic.partitions)]
-    if number is not None:
-        keys = [partition_key(image, name, number)]
-    replicas = {key: topic.partitions[key.partition].replicas for key in keys}
-    found = [key for key in keys if broker is None or broker in replicas[key]]
+    names = all_partitions(image, [name]) if number is None else [TopicPartition(name, number)]
+    replicas = {each: registered(image, each).replicas for each in names}
+    found = [each for each in names if broker is None or broker in replicas[each]]
     if not found:
         others = sorted({int(each) for of_one in replicas.values() for each in of_one})
         raise InvalidRequestError(f"broker {broker} has no replica of {name}: name one of {others}")
-    return found
+    return [partition_key(image, *each) for each in found]
 
 
 Log = Iterator[tuple[ReplicaAddress, LogPart, Offset]]
@@ -228,11 +218,9 @@ def _log(session: Session, key: PartitionKey, broker: int | None, start: Offset)
     if not partition.was_begun:
         return
     if not partition.is_created(broker_id):
-        others = [int(each) for each in partition.replicas if partition.is_created(each)]
-        advice = f"name one of {others} by --broker" if others else "no other one is left"
         raise ReplicaLostError(
             f"the replica of {image.name_of(key)} on broker {broker_id} was not created, or is"
-            f" lost: {advice}"
+            " lost: name another one by --broker, if there is one"
         )
     address = address_of(image, key, partition, broker_id)
     state = ReplicaLog(address, session.options).load()
@@ -317,7 +305,7 @@ def log_dirs(
         for log in partition.replicas
         if log.is_made and (brokers is None or log.broker_id in brokers)
     ]
-    session.write_rows(LOG_COLUMNS, sorted(rows, key=itemgetter("broker", "topic", "partition")))
+    session.write_rows(sorted(rows, key=itemgetter("broker", "topic", "partition")), LOG_COLUMNS)
 
 
 def _log_row(image: MetadataImage, log: LogDescription, high_watermark: int) -> dict[str, Any]:
@@ -382,7 +370,6 @@ def fsck(session: Session, quick: bool = False) -> None:
         f"Checked {versions} versions of {len(report.coverage)} tables, and {files} segments.",
         *(f"Not looked at: {each}." for each in report.not_checked),
         "Nothing was found." if report.is_clean else f"{len(findings)} findings.",
-        columns="invariant where what",
         rows=findings,
     )
     raise typer.Exit(0 if report.is_clean else FOUND)

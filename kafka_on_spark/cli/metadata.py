@@ -36,7 +36,7 @@ def log(session: Session, offset: int = 0, end_offset: int | None = None, **filt
     rows = _log_rows(session, offset)
     if end_offset is not None:
         rows = takewhile(lambda row: row["metadata_offset"] < end_offset, rows)
-    session.write_rows(BATCH_COLUMNS, _chosen(session, rows, **filters))
+    session.write_rows(_chosen(session, rows, **filters), BATCH_COLUMNS)
 
 
 def _log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
@@ -57,7 +57,7 @@ def _log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
 def image(session: Session, **filters: Any) -> None:
     """The cluster as it is now, as records."""
     rows = record_rows(snapshot_records(session.cluster.image), session.cluster.image)
-    session.write_rows(RECORD_COLUMNS, _chosen(session, rows, **filters))
+    session.write_rows(_chosen(session, rows, **filters), RECORD_COLUMNS)
 
 
 def _chosen(
@@ -156,15 +156,10 @@ def describe(session: Session, status: bool = False, replication: bool = False) 
         }
         session.write_answer(answer)
         return
-    rows = (
-        {
-            **_voter(each.voter),
-            **fields(each, "log_end_offset lag epoch status=state problem"),
-        }
+    session.write_rows(
+        _voter(each.voter) | fields(each, "log_end_offset lag epoch status=state problem")
         for each in found.voters
     )
-    columns = "node_id directory_id log_end_offset lag epoch status root problem"
-    session.write_rows(columns, rows)
 
 
 def add_controller(session: Session, name: str, root_mode: str = "700") -> None:

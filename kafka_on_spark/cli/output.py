@@ -64,13 +64,16 @@ def fields(value: Any, names: Columns) -> Row:
 
 
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:
-    """Write a table of one line a row, which is neither wrapped nor cut."""
+    """Write a table of one line a row, which is neither wrapped nor cut. Without `columns`, they
+    are all keys of the first row."""
     is_first = True
     remaining = iter(rows)
+    keys = columns.split()
     while part := list(islice(remaining, ROWS_AT_ONCE)):
+        keys = keys or list(part[0])
         cells = [
             [key.replace("_", "-").upper(), *(text_of(row.get(key)) for row in part)]
-            for key in columns.split()
+            for key in keys
         ]
         lines = _aligned(cells)
         if not is_first:

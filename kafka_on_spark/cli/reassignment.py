@@ -107,7 +107,7 @@ def generate(
         files = {"current": plan.current_as_dict(), "proposed": plan.as_dict()}
         write_json({**files, "moves": moves, **summary})
         return
-    session.write_rows("topic partition replicas target bytes_moved", moves)
+    session.write_rows(moves)
     session.write_answer(summary)
     # The file's content comes last, as in Kafka's tool.
     say("", "Current partition replica assignment", assignment_text(plan.current))
@@ -141,7 +141,7 @@ def verify(session: Session, reassignment_json_file: str) -> None:
     ]
     is_complete = all(each is ReassignmentStatus.COMPLETE for each in statuses.values())
     answer = {"is_complete": is_complete, "partitions": rows}
-    session.show(answer, columns="topic partition replicas status", rows=rows)
+    session.show(answer, rows=rows)
     raise typer.Exit(0 if is_complete else FOUND)
 
 
@@ -162,11 +162,10 @@ def list_(session: Session) -> None:
     # No table says what was left to copy at a past moment.
     progress_of = [] if session.is_past else session.cluster.reassignment_progress()
     left = {each.name: each.total_bytes - each.copied_bytes for each in progress_of}
-    rows = [
+    session.write_rows(
         move.name._asdict() | fields(move, MOVE_FIELDS) | {"bytes_to_copy": left.get(move.name)}
         for move in moving
-    ]
-    session.write_rows(" ".join(rows[0]) if rows else "", rows)
+    )
 
 
 reassign_partitions = verb(

@@ -36,7 +36,6 @@ WAIT_S: Final = 0.2
 not wake it."""
 
 FORMAT_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_FORMAT"
-UPKEEP_COLUMNS: Final = "topic partition broker_id kind count what size_bytes is_left error"
 DRY: Final = ": a dry run, nothing was changed"
 
 
@@ -137,7 +136,6 @@ def maintain(
     session.show(
         {**answer, "not_looked_at": list(report.not_looked_at)},
         f"Visited {plural(report.visited, 'replica')}{DRY if dry_run else ''}.",
-        columns=UPKEEP_COLUMNS,
         rows=rows,
     )
     raise typer.Exit(FOUND if report.is_left else 0)

@@ -181,7 +181,7 @@ def describe(
     rows = [row for each in answer for row in each["partitions"]]
     if not (wanted or session.is_json):
         say(*map(_summary, answer))
-    session.show(answer, columns=COLUMNS, rows=() if "topics_with_overrides" in filters else rows)
+    session.show(answer, rows=() if "topics_with_overrides" in filters else rows, columns=COLUMNS)
 
 
 def list_(
@@ -284,7 +284,7 @@ def describe_(
     if not _is_of_cluster(topic, include, entity_type, entity_default):
         names = named_topics(image, topic, include)
     rows = [row for name in names for row in _setting_rows(image, name, all_)]
-    session.write_rows("entity name value source", rows)
+    session.write_rows(rows)
 
 
 def _is_of_cluster(name: str | None, include: str | None, kind: str | None, default: bool) -> bool:

@@ -124,8 +124,8 @@ class Session:
         for change in changes:
             change(self.cluster)
 
-    def write_rows(self, columns: Columns, rows: Iterable[Row]) -> None:
-        """Write rows: all keys as JSON, or only `columns` as a table."""
+    def write_rows(self, rows: Iterable[Row], columns: Columns = "") -> None:
+        """Write rows as JSON, or as a table, which may have fewer `columns` than rows have keys."""
         if self.is_json:
             write_json_rows(rows)
         else:
@@ -134,10 +134,10 @@ class Session:
     def write_answer(self, answer: Mapping[str, Any]) -> None:
         """Write named values, as JSON or as a table of names and values."""
         rows = [{"name": name.replace("_", " "), "value": value} for name, value in answer.items()]
-        self.show(answer, columns="name value", rows=rows)
+        self.show(answer, rows=rows)
 
     def show(
-        self, answer: Any, *words: str, columns: Columns = "", rows: Iterable[Row] = ()
+        self, answer: Any, *words: str, rows: Iterable[Row] = (), columns: Columns = ""
     ) -> None:
         """Write an answer as JSON; for people, a table of `rows` and lines of `words` instead."""
         if self.is_json:
@@ -165,8 +165,8 @@ class Session:
         self.show(
             {"dry_run": True, "records": rows},
             f"A dry run: {plural(len(rows), 'record')} would be committed, and nothing was.",
-            columns=RECORD_COLUMNS,
             rows=rows,
+            columns=RECORD_COLUMNS,
         )
 
 
