@@ -1,5 +1,6 @@
 """`cluster` and `brokers`: a cluster with its brokers, from its creation on."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,22 +43,19 @@ def _brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
     roots: dict[int, str] = {}
     racks: dict[int, str] = {}
     for each in given:
-        number, equals, place = each.partition("=")
-        root, comma, rack = place.rpartition(",")
-        if not comma:
-            root, rack = place, ""
-        if not number.strip().isdecimal() or not equals or not root or (comma and not rack):
+        match = re.fullmatch(r"\s*(\d+)\s*=([^,].*?)(?:,([^,]+))?(?<!,)", each)
+        if match is None:
             raise InvalidRequestError(
                 f"--broker can't be {each!r}: give ID=ROOT or ID=ROOT,RACK, as in 1=/disks/a,north"
             )
-        broker_id = int(number)
+        broker_id = int(match[1])
         if broker_id in roots:
             raise InvalidRequestError(
                 f"--broker gives broker {broker_id} twice: give each id once, with its root"
             )
-        roots[broker_id] = root
-        if rack:
-            racks[broker_id] = rack.strip()
+        roots[broker_id] = match[2]
+        if match[3] is not None:
+            racks[broker_id] = match[3].strip()
     return roots, racks
 
 
@@ -122,15 +120,16 @@ def register(
     session: Session, broker: int, root: str, rack: str | None = None, root_mode: str = "700"
 ) -> None:
     """Add a broker, or give a fenced one another disk."""
-    known = next((each for each in _rows(session, None) if each["broker"] == broker), None)
-    if known is not None and known["state"] == "fenced" and known["replicas"]:
-        found = check_reachable(normalize(root), session.options)
-        if found is None or found.directory_id != known["directory_id"]:
-            session.confirm(
-                f"giving broker {broker} another disk, and giving up what its"
-                f" {plural(known['replicas'], 'replica')} had on {known['root']},"
-            )
-    session.cluster.register_broker(broker, root, rack=rack, root_mode=mode_of(root_mode))
+    mode = mode_of(root_mode)
+    for known in _rows(session, None):
+        if known["broker"] == broker and known["state"] == "fenced" and known["replicas"]:
+            found = check_reachable(normalize(root), session.options)
+            if found is None or found.directory_id != known["directory_id"]:
+                session.confirm(
+                    f"giving broker {broker} another disk, and giving up what its"
+                    f" {plural(known['replicas'], 'replica')} had on {known['root']},"
+                )
+    session.cluster.register_broker(broker, root, rack=rack, root_mode=mode)
     session.conclude({"broker": broker, "root": normalize(root), "rack": rack})
 
 

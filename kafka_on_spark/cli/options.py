@@ -55,10 +55,10 @@ UNREAD: Final = 141
 
 def mode_of(text: str) -> int:
     """Return the permissions that chmod's octal digits in `text` mean."""
-    if re.fullmatch(r"0?[0-7]{3}", text) is None:
+    if re.fullmatch(r"0?7[0-7]{2}", text) is None:
         raise InvalidRequestError(
-            f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
-            " 770"
+            f"--root-mode can't be {text!r}: give permissions that the owner has all of, as chmod"
+            " takes them, such as 700 or 770"
         )
     return int(text, 8)
 

@@ -189,16 +189,17 @@ def test_another_disk_for_a_broker_with_replicas_is_confirmed(call, new_topic, c
     new_topic(b"a", replica_assignment={0: [1, 4]})
     disks.take_away(4)
     cluster.run_controller()
+    register = ("brokers", "--register", "--broker", 4, "--root", disks.root("another"))
     try:
-        refusal = call.refused(
-            "brokers", "--register", "--broker", 4, "--root", disks.root("another")
-        )
+        refusal = call.refused(*register)
+        bad_mode = call.refused(*register, "--root-mode", "077")
     finally:
         disks.give_back(4)
         cluster.run_controller()
         cluster.replicate()
 
     assert "can't be undone" in refusal
+    assert "--root-mode can't be '077'" in bad_mode, "refused before anybody is asked"
 
 
 def test_a_person_may_say_that_a_replica_is_lost(call, new_topic, cluster):
