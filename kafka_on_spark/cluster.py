@@ -24,6 +24,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import (
     BrokerId,
+    DirectoryId,
     Offset,
     PartitionKey,
     TopicId,
@@ -324,6 +325,14 @@ class Cluster:
         from kafka_on_spark.controller.commands import run_command
 
         return run_command(self._node, command, **arguments)
+
+    def _prepare_broker(
+        self, image: MetadataImage, broker_id: BrokerId, root: str, rack: str | None, mode: int
+    ) -> DirectoryId:
+        from kafka_on_spark.controller.preparing_roots import prepare_broker
+
+        roots = BETWEEN.join(self._node.metadata.log.registered_roots)
+        return prepare_broker(roots, image, broker_id, root, rack, self._node.options, mode)
 
     @property
     def _reads(self) -> Reads:
@@ -887,12 +896,8 @@ class Cluster:
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError: The root
                 can't belong to this broker.
         """
-        from kafka_on_spark.controller.preparing_roots import prepare_broker
-
-        url, number, options = normalize(root), BrokerId(broker_id), self._node.options
-        image = self._metadata.catch_up()
-        roots = BETWEEN.join(self._node.metadata.log.registered_roots)
-        directory_id = prepare_broker(roots, image, number, url, rack, options, root_mode)
+        image, number, url = self._metadata.catch_up(), BrokerId(broker_id), normalize(root)
+        directory_id = self._prepare_broker(image, number, url, rack, root_mode)
         self._run(
             commands.REGISTER_BROKER,
             broker_id=number,

@@ -8,7 +8,6 @@ metadata log. Whatever has no dry run is refused.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from os import PathLike
 from typing import NoReturn, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
@@ -22,7 +21,6 @@ from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.node.node import ID_SOURCE
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
-from kafka_on_spark.store.roots import normalize
 
 T = TypeVar("T")
 
@@ -57,23 +55,11 @@ class DryRun(Cluster):
     def unregister_broker(self, broker_id: int) -> None:
         self._run(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
-    def register_broker(
-        self,
-        broker_id: int,
-        root: str | PathLike[str],
-        *,
-        rack: str | None = None,
-        root_mode: int = 0o700,
-    ) -> None:
-        url, image = normalize(root), self._metadata.catch_up()
-        known = found_at(url, image, BrokerId(broker_id), self._node.options)
-        self._run(
-            commands.REGISTER_BROKER,
-            broker_id=BrokerId(broker_id),
-            root=url,
-            rack=rack,
-            directory_id=DirectoryId(ID_SOURCE.new_uuid()) if known is None else known.directory_id,
-        )
+    def _prepare_broker(
+        self, image: MetadataImage, broker_id: BrokerId, root: str, *_: object
+    ) -> DirectoryId:
+        known = found_at(root, image, broker_id, self._node.options)
+        return DirectoryId(ID_SOURCE.new_uuid()) if known is None else known.directory_id
 
     def run_controller(self, seconds: float | None = None) -> NoReturn:
         """Decide one pass: roots are probed and replicas inspected, and no table is removed."""
