@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.cli.options import mode_of
-from kafka_on_spark.cli.output import fields, text_of, time_text
+from kafka_on_spark.cli.output import fields, note, text_of, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.metadata.quorum.voter_table import Voter, majority_of
+from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp, encode
 from kafka_on_spark.store.root_urls import cluster_url
 
@@ -166,9 +166,7 @@ def add_controller(session: Session, name: str, root_mode: str = "700") -> None:
     """Add a voter at a root."""
     done = session.cluster.add_controller(name, root_mode=mode_of(root_mode))
     session.conclude(
-        {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]},
-        f"Added voter {done.voter.key.node_id} at {done.voter.root}.",
-        _needed(done.voters),
+        {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]}
     )
 
 
@@ -176,9 +174,8 @@ def remove_controller(session: Session, name: str) -> None:
     """Remove a voter."""
     session.confirm(f"removing voter {name} from the metadata quorum")
     done = session.cluster.remove_controller(name)
-    lines = [f"Removed voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)]
     if not done.is_marked:
-        lines.append(
+        note(
             "Its root could not be reached, and does not say so: take it off all lists of metadata"
             " roots, and empty it before it is used again."
         )
@@ -187,8 +184,7 @@ def remove_controller(session: Session, name: str) -> None:
             "removed": _voter(done.voter),
             "voters": [_voter(each) for each in done.voters],
             "is_marked": done.is_marked,
-        },
-        *lines,
+        }
     )
 
 
@@ -234,15 +230,6 @@ def force(session: Session, from_: int) -> None:
             "unreached_brokers": list(report.unreached),
         }
     )
-
-
-def _needed(voters: Sequence[Voter]) -> str:
-    """Return how many voters may be lost now."""
-    count = len(voters)
-    if count == 1:
-        return "There is one voter: if its root is lost, the cluster is."
-    words = f"There are {count} voters, of which {majority_of(count)} must answer"
-    return f"{words}: an odd number is better." if count % 2 == 0 else f"{words}."
 
 
 def _voter(voter: Voter) -> dict[str, Any]:

@@ -4,16 +4,17 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from kafka_on_spark.base.config import unknown_name
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import micros_of
-from kafka_on_spark.cli.output import Output
 
 OPTIONS: Final = """
+    --cluster, --bootstrap-server, --metadata-root URL
+        The cluster's metadata root: a folder or a URL; or several, with commas between. Without it,
+        KAFKA_ON_SPARK_CLUSTER says.
+    --output table|json  A table, or JSON for scripts. [default: table]
     --storage-option NAME=VALUE...
         A storage option, such as AWS_REGION=eu-west-1; may be given more than once.
     --as-of MOMENT
@@ -32,18 +33,7 @@ OPTIONS: Final = """
 """
 """Options that several verbs have. Each has its own beside its actions."""
 
-ClusterUrl = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        "--bootstrap-server",
-        "--metadata-root",
-        envvar="KAFKA_ON_SPARK_CLUSTER",
-        metavar="URL",
-        help="The cluster's metadata root: a folder or a URL; or several, with commas between.",
-    ),
-]
-Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
+CLUSTER_VARIABLE: Final = "KAFKA_ON_SPARK_CLUSTER"
 
 FOUND: Final = 1
 FAILED: Final = 2

@@ -7,7 +7,6 @@ makes the table and the JSON.
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
@@ -32,11 +31,6 @@ class Shown(str):
     """A cell that is written unchanged: every character is visible, and blanks count."""
 
     __slots__ = ()
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 def write_json(answer: Any) -> None:

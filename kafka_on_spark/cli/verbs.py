@@ -6,6 +6,7 @@ exactly one, and an option that does not go with it is refused rather than ignor
 """
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,10 +20,9 @@ from typer.models import OptionInfo
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.text import visible
-from kafka_on_spark.cli.options import OPTIONS, ClusterUrl, Format, moment, pairs
+from kafka_on_spark.cli.options import CLUSTER_VARIABLE, OPTIONS, moment, pairs
 from kafka_on_spark.cli.output import (
     Columns,
-    Output,
     Row,
     plural,
     say,
@@ -60,18 +60,24 @@ class Session:
 
     def __init__(
         self,
-        url: str,
+        url: str | None,
         storage_option: Sequence[str] | None,
-        output: Output = Output.TABLE,
+        output: str | None,
         *,
         dry_run: bool = False,
         yes: bool = False,
         as_of: str | None = None,
     ) -> None:
-        self.url = url
+        self.url = url or os.environ.get(CLUSTER_VARIABLE, "")
+        if not self.url:
+            raise InvalidRequestError(
+                f"--cluster is missing: name the cluster's metadata root, or set {CLUSTER_VARIABLE}"
+            )
+        if output not in (None, "table", "json"):
+            raise InvalidRequestError(f"--output can't be {output!r}: give table or json")
         self.storage_options = pairs(storage_option, "--storage-option")
         self.options = StorageOptions(self.storage_options)
-        self.is_json = output is Output.JSON
+        self.is_json = output == "json"
         self.is_dry_run = dry_run
         self.is_past = as_of is not None
         self._is_yes = yes
@@ -224,15 +230,11 @@ def _option(name: str, text: str) -> inspect.Parameter:
     declare: Any = typer.Option if flags else typer.Argument
     shown = None if word in _KINDS else (word if flags else value)
     info = declare(*flags, metavar=shown or None, help=" ".join(words.split()), min=low, max=high)
-    if not value:
-        return _parameter(name, Annotated[bool, info], default=False)
     kind = _KINDS.get(word, int if limits else str)
     if value.endswith("..."):
         kind = GenericAlias(list, (kind,))
-    return _parameter(name, Annotated[kind | None, info], default=None)
-
-
-def _parameter(name: str, hint: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    hint: Any = Annotated[kind | None, info] if value else Annotated[bool, info]
+    default = None if value else False
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
@@ -262,18 +264,17 @@ def verb(
         wanted = {option: given[option] for option in options if _is_given(given[option])}
         _check(name, wanted, named, options)
         shared = {option: wanted.pop(option) for option in action.shared if option in wanted}
-        output = given.get("output", Output.TABLE)
-        session = Session(given["cluster"], given["storage_option"], output, **shared)
+        session = Session(given["cluster"], given["storage_option"], given.get("output"), **shared)
         with session.opened() if action.is_open else nullcontext():
             action.run(session, **wanted)
 
     parameters = [
-        _parameter("context", typer.Context),
-        _parameter("cluster", ClusterUrl),
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        _option("cluster", texts["cluster"]),
         *switches,
         *(option for name, option in options.items() if name not in SHARED),
         *(options[name] for name in SHARED if name in options),
-        *([_parameter("output", Format, Output.TABLE)] if has_format else []),
+        *([_option("output", texts["output"])] if has_format else []),
         _option("storage_option", texts["storage_option"]),
     ]
     run.__doc__ = words
