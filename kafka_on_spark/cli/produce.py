@@ -121,45 +121,40 @@ def produce(
         acks=acks,
         delivery_timeout_ms=settings.integer("delivery.timeout.ms"),
     )
-    with Interrupts() as interrupts:
-        bytes_max = settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16
-        ending: BaseException | None = None
+    bytes_max = settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16
+    with Interrupts() as interrupts, _answering(session, appends, is_quiet=quiet):
+        source = Input(
+            interrupts,
+            bytes_max,
+            linger_ms=_number(client, "linger.ms", LINGER_MS),
+            chunk_bytes=_number(client, "batch.size", CHUNK_BYTES),
+        )
         try:
-            source = Input(
-                interrupts,
-                bytes_max,
-                linger_ms=_number(client, "linger.ms", LINGER_MS),
-                chunk_bytes=_number(client, "batch.size", CHUNK_BYTES),
-            )
             for chunk in source.lines(file or ["-"]):
                 appends.append_chunk(chunk)
-        except (KafkaOnSparkError, KeyboardInterrupt) as error:
-            ending = error
-    _conclude(session, topic, appends, ending, is_quiet=quiet)
-    if ending is not None:
-        raise typer.Exit(interrupts.code or INTERRUPTED)
+        except KeyboardInterrupt:
+            raise typer.Exit(interrupts.code or INTERRUPTED) from None
 
 
-def _conclude(
-    session: Session,
-    topic: str,
-    appends: "Appends",
-    ending: BaseException | None,
-    *,
-    is_quiet: bool,
-) -> None:
+@contextmanager
+def _answering(session: Session, appends: "Appends", *, is_quiet: bool) -> Iterator[None]:
     """Say what stands, in spite of an error, too."""
-    count = plural(appends.record_count, "record")
-    if session.is_json:
-        rows = [row for _, row in sorted(appends.acknowledged.items())]
-        write_json({"topic": topic, "record_count": appends.record_count, "partitions": rows})
-    elif not is_quiet and not isinstance(ending, KafkaOnSparkError):
-        say(f"Appended {count} to {topic}.")
-    if isinstance(ending, KafkaOnSparkError):
-        before = f"appended before: {count}" if appends.record_count else "nothing was appended"
-        is_unknown = isinstance(ending, CommitOutcomeUnknownError)
+    try:
+        yield
+    except KafkaOnSparkError as error:
+        is_quiet = True
+        done = plural(appends.record_count, "record")
+        before = f"appended before: {done}" if appends.record_count else "nothing was appended"
+        is_unknown = isinstance(error, CommitOutcomeUnknownError)
         kind = CommitOutcomeUnknownError if is_unknown else InvalidRequestError
-        raise kind(f"{ending}; {before}")
+        raise kind(f"{error}; {before}") from None
+    finally:
+        if session.is_json:
+            rows = [row for _, row in sorted(appends.acknowledged.items())]
+            count = appends.record_count
+            write_json({"topic": appends.topic, "record_count": count, "partitions": rows})
+        elif not is_quiet:
+            say(f"Appended {plural(appends.record_count, 'record')} to {appends.topic}.")
 
 
 def _number(client: Mapping[str, str], name: str, default: int) -> int:

@@ -289,18 +289,14 @@ def describe_(
 
 def _is_of_cluster(name: str | None, include: str | None, kind: str | None, default: bool) -> bool:
     """Return whether the call means the cluster's settings, and not those of topics."""
-    if kind not in (None, "topics", "brokers"):
-        raise InvalidRequestError(
-            f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
-            " cluster's settings"
-        )
     is_named = name is not None or include is not None
-    if (kind == "topics" and default) or (is_named and (kind == "brokers" or default)):
+    is_of_topics, is_of_cluster = is_named or kind == "topics", default or kind == "brokers"
+    if kind not in (None, "topics", "brokers") or (is_of_topics and is_of_cluster):
         raise InvalidRequestError(
-            "the cluster's settings are the defaults of topics, and those of all brokers; a single"
-            " broker has none: give --entity-type brokers alone, or topics by --entity-name"
+            "settings are those of topics, or the cluster's, which are the defaults of topics and"
+            " those of all brokers: give topics by --entity-name, or --entity-type brokers alone"
         )
-    return not is_named and kind != "topics"
+    return not is_of_topics
 
 
 def _setting_rows(

@@ -45,7 +45,7 @@ def test_options_are_there_where_python_leaves_docstrings_out():
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
 
-    assert "--topic-partitions" in done.stdout
+    assert "--exclude-internal-topics" in done.stdout
 
 
 def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
@@ -80,10 +80,10 @@ def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
 
 # fmt: off
 REFUSED = [
-    (("configs", "--describe", "--entity-type", "users", "--entity-name", "x"), "--entity-type can't be 'users'"),
-    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "a single broker has none: give --entity-type brokers alone"),
-    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "a single broker has none"),
-    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "give --entity-type brokers alone"),
+    (("configs", "--describe", "--entity-type", "users", "--entity-name", "x"), "settings are those of topics, or the cluster's"),
+    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "give topics by --entity-name, or --entity-type brokers alone"),
+    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "--entity-type brokers alone"),
+    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "--entity-type brokers alone"),
     (("configs", "--alter", "--entity-type", "topics", "--add-config", "retention.ms=5"), "--entity-name is missing"),
     (("consumer-groups", "--describe", "--all-groups", "--state", "--members"), "give one of --"),
     (("consumer-groups", "--list", "--members"), "--members does not go with --list"),
