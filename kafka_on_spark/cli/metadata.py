@@ -33,25 +33,18 @@ FILTERS: Final = "topic partition record_type limit"
 
 def log(session: Session, offset: int = 0, end_offset: int | None = None, **filters: Any) -> None:
     """The records of the log, with times and causes."""
-    rows = _log_rows(session, offset)
-    if end_offset is not None:
-        rows = takewhile(lambda row: row["metadata_offset"] < end_offset, rows)
-    session.write_rows(_chosen(session, rows, **filters), BATCH_COLUMNS)
-
-
-def _log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the metadata log from `offset` on, with their offsets and the base offset
-    of their batch; of a past cluster, up to its moment."""
     image = session.cluster.image
-    log = DeltaMetadataLog(session.cluster.root, session.options)
-    for batch in log.batches_from(Offset(offset)):
-        for place, row in enumerate(record_rows(batch.records, image, batch.stamp)):
-            metadata_offset = batch.base_offset + place
-            if session.is_past and metadata_offset >= image.offset:
-                return
-            if metadata_offset >= offset:
-                base = {"batch_base_offset": batch.base_offset}
-                yield {"metadata_offset": metadata_offset, **base, **row}
+    end = image.offset if end_offset is None else min(end_offset, image.offset)
+    batches = DeltaMetadataLog(session.cluster.root, session.options).batches_from(Offset(offset))
+    rows = (
+        {"metadata_offset": place, "batch_base_offset": batch.base_offset, **row}
+        for batch in takewhile(lambda batch: batch.base_offset < end, batches)
+        for place, row in enumerate(
+            record_rows(batch.records, image, batch.stamp), batch.base_offset
+        )
+        if offset <= place < end
+    )
+    session.write_rows(_chosen(session, rows, **filters), BATCH_COLUMNS)
 
 
 def image(session: Session, **filters: Any) -> None:
