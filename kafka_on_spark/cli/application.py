@@ -99,8 +99,7 @@ def _drop_output() -> None:
 
 
 def _failed(sentence: str) -> int:
-    """Say why a call failed: as a line of the log where that is JSON, since who collects its lines
-    takes no others."""
+    """Say why a call failed, as a line of the log if that is JSON: its readers take no other."""
     if process.is_json():
         process.LOG.critical("%s", sentence)
         return FAILED

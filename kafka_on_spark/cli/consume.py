@@ -35,8 +35,7 @@ SLICE_MS: Final = 500
 """So often a wait sees that the reader of the output has gone away."""
 
 UNREADABLE_MS: Final = 3_000
-"""A call that is to end does so once nothing else is left for so long than partitions that can't be
-read from any replica."""
+"""A call that is to end does so after this time if it can read no replica of what is left."""
 
 PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
 """Kafka's settings of a consumer that are obeyed."""
@@ -162,8 +161,8 @@ def _start(default: str, more: Mapping[str, Any]) -> str | int:
 
 
 def start_offset(start: str | int, log_start: int, end: int) -> int:
-    """Return where to begin in a partition. An offset that is not there yet is the log's end. One
-    that is gone stays: the read tells of it."""
+    """Return where to begin in a partition: at the log's end, instead of beyond it. An offset that
+    is gone stays: the read reports it."""
     if isinstance(start, str):
         return log_start if start == EARLIEST else end
     wanted = max(end + start, log_start) if start < 0 else start
@@ -199,20 +198,13 @@ class Printing:
 
     def end_at(self, image: MetadataImage, topic: str | None, pattern: str | None) -> None:
         """End at what is committed now, in all partitions of the topics: a member of a group may
-        come to read any of them."""
+        be assigned any of them."""
         asked = SubscribePattern(str(pattern)) if topic is None else Subscribe((topic,))
         self._stops = self.consumer.end_offsets(partitions_of(image, asked))
 
     def run(self) -> bool:
         """Print records as they come, up to where the call ends. Return whether somebody has
-        interrupted it.
-
-        Raises:
-            KeyboardInterrupt: Somebody has done so twice.
-            BrokenPipeError: The reader of the output has gone away.
-            KafkaStorageError: All that is left of what is to end can't be read from any replica.
-            And what `Consumer.poll` raises.
-        """
+        interrupted it; a second time raises KeyboardInterrupt."""
         clock = SystemClock()
         idle_since_ms = clock.monotonic_ms()
         while self.record_count < self.records_max and not self._is_at_end():
@@ -250,8 +242,8 @@ class Printing:
             raise failure
 
     def _is_at_end(self) -> bool:
-        """Return whether all partitions are at their stops. A member that has none yet waits for
-        one: the others are at work on theirs."""
+        """Return whether all partitions are at their stops. A member without partitions waits for
+        one, while the others read theirs."""
         if not self._stops:
             return self._stops is not None
         mine = set(self.consumer.assignment())

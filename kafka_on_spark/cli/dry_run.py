@@ -27,10 +27,7 @@ T = TypeVar("T")
 
 class DryRun(Cluster):
     """A dry run of changes to an open cluster, which its owner closes. Each change ends by
-    DryRunEnd in place of its commit; other calls are refused.
-
-    Attributes:
-        decided: The records that would be committed.
+    DryRunEnd in place of its commit, which `decided` has the records of; other calls are refused.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -74,10 +71,7 @@ class DryRunMetadata:
     """A MetadataDecider that begins with `image`, and whose decisions change its own image alone.
 
     A lease that a controller holds counts as resigned: the question is what a controller would do.
-
-    Attributes:
-        image: What the decisions so far have led to.
-        decided: The records that would be committed, without claims and resignations.
+    So claims and resignations are left out of what is `decided`.
     """
 
     def __init__(self, image: MetadataImage, clock: Clock) -> None:

@@ -47,12 +47,12 @@ def describe(
     """Show the offsets and the lag of groups; the log end is the high watermark."""
     image = session.cluster.image
     described = {name: describe_members(image, name) for name in _chosen(image, group)}
+    rows: list[dict[str, Any]]
     if "state" in views:
         rows = [
             {"group": name, "state": each.state, "member_count": len(each.members)}
             for name, each in described.items()
         ]
-        session.write_rows(rows)
     elif "members" in views:
         rows = [
             {
@@ -65,7 +65,6 @@ def describe(
             for member in each.members
         ]
         _note_empty(described, rows, "has no members")
-        session.write_rows(rows)
     else:
         rows = [
             {"group": name, **lag.name._asdict(), **fields(lag, OFFSET_FIELDS)}
@@ -73,7 +72,7 @@ def describe(
             for lag in describe_group(image, name)
         ]
         _note_empty(described, rows, "has committed no offset")
-        session.write_rows(rows)
+    session.write_rows(rows)
 
 
 def _chosen(image: MetadataImage, group: Sequence[str] | None) -> list[str]:
@@ -134,7 +133,7 @@ def reset_offsets(
 ) -> None:
     """Show the new offsets of groups; --execute sets them."""
     image = session.cluster.image
-    target = _target(*targets.popitem())
+    target = target_of(*targets.popitem())
     named = None if topic is None else named_partitions(image, topic)
     groups = _chosen(image, group)
     rows = [
@@ -169,7 +168,7 @@ that the log still has; "offset", by its number; "shift", by a number of records
 offset, backwards if negative; "time", the first record that is not older than µs since 1970 UTC."""
 
 
-def _target(option: str, value: Any) -> Target:
+def target_of(option: str, value: Any) -> Target:
     if option == "to_datetime":
         wanted = "a time such as 2026-01-31T12:00:00.000"
         return "time", micros_of(time_in(value, "--to-datetime", wanted))

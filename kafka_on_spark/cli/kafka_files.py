@@ -19,8 +19,6 @@ from kafka_on_spark.controller.reassignment import assignment_as_dict
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
-Assignment = Mapping[TopicPartition, Sequence[int]]
-
 
 def named_topics(
     image: MetadataImage, names: str | None, include: str | None, *, if_exist: bool = False
@@ -141,6 +139,6 @@ def _is_like(value: object, example: object) -> bool:
     return type(value) is type(example)
 
 
-def assignment_text(assignment: Assignment) -> str:
+def assignment_text(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
     """Return a reassignment file, in one line as Kafka's tool prints it."""
     return json.dumps(assignment_as_dict(assignment), separators=(",", ":"))

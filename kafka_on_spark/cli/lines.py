@@ -28,8 +28,8 @@ _NAMED: Final = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"0": b"\0", b"\\": b"\\
 
 
 def unescaped(text: str) -> bytes:
-    r"""Return the bytes that a separator means: \t, \n, \r, \0, \\ and \xNN, which a shell passes
-    on only with quoting of its own. Any other character behind a backslash is itself."""
+    r"""Return the bytes that a separator means: it may have \t, \n, \r, \0, \\ and \xNN. Any other
+    character behind a backslash is itself."""
 
     def meaning(match: re.Match[bytes]) -> bytes:
         given = match[1]
@@ -44,13 +44,8 @@ def unescaped(text: str) -> bytes:
 
 
 class Records(NamedTuple):
-    """The records of lines, up to the first that is none.
-
-    Attributes:
-        columns: By name, those columns of an append that the lines have; "value" is one.
-        places: Where each record stood among the lines.
-        bad: Where the line stands that is none, and why, which follows "line 7 "; or None.
-    """
+    """The columns of records, and where each record stood among the lines, up to the first line
+    that is not a record: `bad` has its place, and why, in words that follow "line 7 "."""
 
     columns: dict[str, list[Any]]
     places: Sequence[int]
@@ -93,7 +88,7 @@ def line_parser(properties: Mapping[str, str]) -> Parse:
 def _read(
     lines: Sequence[bytes], names: Sequence[str], record_of: Callable[[bytes], Sequence[Any] | None]
 ) -> Records:
-    """Return the records of lines; None: a line is passed over."""
+    """Return the records of lines, without those that `record_of` returns None for."""
     rows: list[Sequence[Any]] = []
     places: list[int] = []
     bad = None
@@ -144,7 +139,7 @@ def _record(line: bytes) -> Sequence[Any] | None:
         raise InvalidRequestError(
             f'has a "partition" that is {_shown(partition)}: give a number from 0 on, or null'
         )
-    time_us = None if when is None else micros(str(when), "is no record: its timestamp")
+    time_us = None if when is None else micros(str(when), 'has a "timestamp" that')
     content = [_content(name, row.get(name)) for name in ("key", "value")]
     return [*content, _headers(row.get("headers")) or None, time_us, partition]
 
@@ -156,8 +151,8 @@ def _content(name: str, given: object) -> bytes | None:
         if isinstance(given, dict) and given.keys() == {"base64"}:
             return b64decode(given["base64"], validate=True)
     raise InvalidRequestError(
-        f'has a "{name}" that is {_shown(given)}: give a text, null or {{"base64": "…"}}; JSON is a'
-        " text, too (jq's tojson makes one)"
+        f'has a "{name}" that is {_shown(given)}: give a text, null or {{"base64": "…"}}; give an'
+        " object as a text of JSON, as jq's tojson writes it"
     )
 
 

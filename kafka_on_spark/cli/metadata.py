@@ -25,9 +25,6 @@ _NOT_FOR_PEOPLE: Final = frozenset(
 )
 """Other columns of the row say the same, or a name does; scripts get them all."""
 
-STATUS_FIELDS: Final = (
-    "leader=leader.node_id leader_epoch=epoch high_watermark max_follower_lag=lag_max"
-)
 FILTERS: Final = "topic partition record_type limit"
 
 
@@ -142,7 +139,8 @@ def describe(session: Session, status: bool = False, replication: bool = False) 
     if status:
         answer = {
             "cluster_id": session.cluster.image.cluster_id,
-            **fields(found, STATUS_FIELDS),
+            **fields(found, "leader=leader.node_id leader_epoch=epoch high_watermark"),
+            "max_follower_lag": found.lag_max,
             "voters": [each.voter.key.node_id for each in found.voters],
             "roots": [each.voter.root for each in found.voters],
             "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],

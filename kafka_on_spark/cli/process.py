@@ -2,10 +2,10 @@
 
 The library itself sets nothing up: its users have handlers of their own, or Python's last resort.
 
-An interrupt ends a wait at once. What is under way is finished first, so that it has an answer; a
-second interrupt ends that, too. A signal that is ignored stays so: nohup has SIGHUP ignored, and a
-script SIGINT by what it starts with &. Source: HotSpot's shutdown signals. SIGHUP is never a second
-one: the end of one terminal may send it twice, from the shell and from the system.
+An interrupt ends a wait at once. Work under way is finished first, so that it has an answer; a
+second interrupt ends that, too. A signal that is ignored stays ignored: SIGHUP under nohup, SIGINT
+in what a script starts with &. Source: HotSpot's shutdown signals. SIGHUP is never a second one:
+the end of one terminal may send it twice, from the shell and from the system.
 """
 
 import logging

@@ -183,14 +183,8 @@ class Chunk(NamedTuple):
 
 
 class Input(NamedTuple):
-    """Reads chunks.
-
-    Attributes:
-        interrupts: Interrupt the wait for more.
-        bytes_max: What is longer can be no record, and is not read to its end.
-        linger_ms: A chunk ends so long after its first byte, if no more is there.
-        chunk_bytes: It ends at so many bytes.
-    """
+    """Reads chunks. One ends at `chunk_bytes`, or `linger_ms` after its first byte if no more is
+    there. A line of more than `bytes_max` can't be a record, and is not read to its end."""
 
     interrupts: Interrupts
     bytes_max: int
@@ -281,10 +275,8 @@ class Appends:
     the line that an error names nothing is to stand.
 
     Attributes:
-        parse: Makes records of a chunk's lines.
         partition: Of all records; -1: the key decides, whatever a line says.
-        record_count: Records that were acknowledged.
-        acknowledged: By partition, how many, and their first and last offset as far as known.
+        acknowledged: By partition, how many records, and their first and last offset if known.
     """
 
     cluster: Cluster
@@ -305,14 +297,8 @@ class Appends:
         self._sequence = 0
 
     def append_chunk(self, chunk: Chunk) -> None:
-        """Append the records of a chunk, once, up to the first that can't be.
-
-        Raises:
-            CommitOutcomeUnknownError: Nobody knows whether some records stand.
-            InvalidRequestError: A part is no record, or a record is refused; those before it stand,
-                and none after it.
-            KeyboardInterrupt: Somebody wants no more.
-        """
+        """Append the records of a chunk, once, up to the first that can't be: those before it
+        stand, and none after it."""
         columns, places, bad = self.parse(chunk.lines)
         batch = self._batch(columns)
         first, end = 0, batch.num_rows
@@ -368,12 +354,8 @@ class Appends:
         return led[(self._turn + self._sequence) % len(led)]
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        """Append a batch, tried for delivery.timeout.ms at most.
-
-        Raises:
-            CommitOutcomeUnknownError: A part of it may stand.
-            KafkaOnSparkError: None of it stands; the last try's error.
-        """
+        """Append a batch, tried for delivery.timeout.ms at most. If it fails, none of it stands,
+        unless the error is a CommitOutcomeUnknownError."""
         began_ms = self.clock.monotonic_ms()
         end_ms = began_ms + self.delivery_timeout_ms
         sequence, self._sequence = self._sequence, self._sequence + 1

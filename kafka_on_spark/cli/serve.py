@@ -1,5 +1,5 @@
 """What Kafka's brokers do by themselves: `controller`, `replicate` and `maintain` do a share of it.
-`serve` does all of it until it is told to end, and `console` serves a page as long.
+`serve` does all of it until it is told to end, and `console` shows a page for as long.
 
 The last two end by os._exit where a thread may hang at a root, which would keep Python from ending.
 """
@@ -36,7 +36,6 @@ WAIT_S: Final = 0.2
 not wake it."""
 
 FORMAT_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_FORMAT"
-DRY: Final = ": a dry run, nothing was changed"
 
 
 def describe(session: Session) -> None:
@@ -135,7 +134,7 @@ def maintain(
     answer = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}
     session.show(
         {**answer, "not_looked_at": list(report.not_looked_at)},
-        f"Visited {plural(report.visited, 'replica')}{DRY if dry_run else ''}.",
+        f"Visited {plural(report.visited, 'replica')}{', changed nothing' if dry_run else ''}.",
         rows=rows,
     )
     raise typer.Exit(FOUND if report.is_left else 0)

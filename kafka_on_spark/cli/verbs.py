@@ -49,14 +49,7 @@ class DryRunEnd(Exception):  # noqa: N818 - not an error: a dry run ends where a
 
 
 class Session:
-    """One call of the command line.
-
-    Attributes:
-        cluster: The open cluster; of a dry run, the cluster that decides only.
-        storage_options: Credentials of all roots, as they were given.
-        options: The same, as roots take them.
-        is_past: The cluster is opened as of a past moment, with --as-of.
-    """
+    """One call of the command line; in a dry run its `cluster` is one that decides only."""
 
     def __init__(
         self,
@@ -94,12 +87,12 @@ class Session:
             try:
                 yield self
             except DryRunEnd:
-                self.show_decided()
+                self._show_decided()
 
     @cached_property
     def dry_run(self) -> "dry.DryRun":
         """Decides changes of the open cluster."""
-        # In the function: most calls decide nothing without its commit.
+        # In the function: most calls are not dry runs.
         from kafka_on_spark.cli import dry_run as dry
 
         return dry.DryRun(self.cluster)
@@ -153,18 +146,14 @@ class Session:
             say(*words)
 
     def conclude(self, answer: Mapping[str, Any], *words: str) -> None:
-        """Say what was done, to people in lines of `words` if there are any; a dry run shows the
-        records instead."""
-        if self.is_dry_run:
-            self.show_decided()
-        elif self.is_json or words:
-            self.show({"dry_run": False, **answer}, *words)
+        """Say what was done, to people in lines of `words` if there are any."""
+        if self.is_json or words:
+            self.show({"dry_run": self.is_dry_run, **answer}, *words)
         else:
             self.write_answer(answer)
 
-    def show_decided(self) -> None:
+    def _show_decided(self) -> None:
         """Show the records that this dry run has decided."""
-        # In the function: most calls are no dry runs.
         from kafka_on_spark.cli.metadata import RECORD_COLUMNS, record_rows
 
         rows = record_rows(self.dry_run.decided, self.cluster.image)
