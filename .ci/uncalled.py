@@ -32,7 +32,7 @@ ALLOWED = {
     ],
     "click": ["CommandLine.get_command", "CommandLine.invoke"],
     "s3fs": ["S3Files._call_s3", "S3Files._info", "S3Files._ls", "S3Files.set_session"],
-    "Python: imports, logging": ["TextFormatter.formatMessage"],
+    "Python: imports, logging": ["TextFormatter.formatMessage", "_WithoutPandas.find_spec"],
     "uvicorn": ["HttpServer.capture_signals", "HttpServer.main_loop"],
 }  # fmt: skip
 

@@ -67,7 +67,7 @@ def test_no_verb_writes_what_a_terminal_would_obey(disks, arguments, how):
 
 KEY = ("--property", "print.key=true", "--property", "key.separator=|")
 CONSUME = ("consume", "--topic", "t", "--exit", "--quiet", *KEY)
-AT_TERMINAL = [CALLS[1], CALLS[3], (*CALLS[7], "--export"), CONSUME]
+AT_TERMINAL = [CALLS[1], CALLS[3], CALLS[7], CONSUME]
 
 
 @pytest.mark.parametrize("arguments", AT_TERMINAL, ids=" ".join)
@@ -98,23 +98,6 @@ def test_a_dump_says_in_words_which_characters_there_are(disks):
     [row] = call.json("dump-log", "--topic", "t", "--print-data-log")
     assert (row["key"], row["value"]) == (EVIL, f"a{EVIL}\n")
     assert row["headers"] == [{"key": f"h{EVIL}", "value": EVIL}]
-
-
-def test_offsets_that_are_exported_to_a_file_are_read_again_as_they_are(disks, tmp_path):
-    call = CommandLine(str(disks.metadata_root))
-    to_latest = (
-        "consumer-groups",
-        "--reset-offsets",
-        "--all-groups",
-        "--all-topics",
-        "--to-latest",
-    )
-    file = tmp_path / "offsets.csv"
-    file.write_text(call(*to_latest, "--export"))
-
-    rows = call.json("consumer-groups", "--reset-offsets", "--all-groups", "--from-file", file)
-
-    assert [each["group"] for each in rows["offsets"]] == [f"g{EVIL}"]
 
 
 CONTENT = [
@@ -159,8 +142,8 @@ def test_all_partitions_are_dumped_unless_one_is_named(call, cluster, new_topic)
 
 
 def test_one_module_writes_answers_so_that_none_is_written_raw():
-    """Others hand their words to it; those beside it say errors, lines of the log, offsets as CSV,
-    records as bytes, a prompt, and that nobody reads on."""
+    """Others hand their words to it; those beside it say errors, lines of the log, records as bytes,
+    a prompt, and that nobody reads on."""
     raw = re.compile(r"sys\.std(out|err)\b|\bprint\(|typer\.(echo|secho|confirm|prompt)")
     folder = ROOT / "kafka_on_spark" / "cli"
 
@@ -177,7 +160,6 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
         "output.py",
         "verbs.py",
         "consume.py",
-        "kafka_files.py",
         "produce.py",
         "serve.py",
     }
