@@ -8,6 +8,7 @@ metadata log. Whatever has no dry run is refused.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from os import PathLike
 from typing import NoReturn, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
@@ -16,11 +17,13 @@ from kafka_on_spark.cli.verbs import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
-from kafka_on_spark.controller.preparing_roots import found_at
+from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.quorum.voter_changes import voters_record, with_new_voter
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.node.node import ID_SOURCE
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
+from kafka_on_spark.store.root_urls import one_root
 
 T = TypeVar("T")
 
@@ -57,6 +60,17 @@ class DryRun(Cluster):
     ) -> DirectoryId:
         known = found_at(root, image, broker_id, self._node.options)
         return DirectoryId(ID_SOURCE.new_uuid()) if known is None else known.directory_id
+
+    def add_controller(self, root: str | PathLike[str], *, root_mode: int = 0o700) -> NoReturn:
+        image, log = self._metadata.catch_up(), self._node.metadata.log
+        voter = checked_voter(log, image, one_root(root), self._node.options)
+        voters = with_new_voter(log.confirm(), voter)
+        self.end_with([voters_record(voters, f"{voter} added")])
+
+    def remove_controller(self, voter: int | str) -> NoReturn:
+        voters = self._node.metadata.log.confirm().voters
+        found = voters.named(voter)
+        self.end_with([voters_record(voters.without_voter(found.key), f"{found} removed")])
 
     def run_controller(self, seconds: float | None = None) -> NoReturn:
         """Decide one pass: roots are probed and replicas inspected, and no table is removed."""

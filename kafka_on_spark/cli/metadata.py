@@ -238,8 +238,8 @@ metadata_quorum = verb(
         --from INTEGER  Who goes on alone, an id; for force, where a majority is lost for ever.
     """,
     Action(describe, one_of=("status replication",)),
-    Action(add_controller),
-    Action(remove_controller, "yes"),
+    Action(add_controller, *CHANGING),
+    Action(remove_controller, *CHANGING),
     Action(elect),
     Action(force, *CHANGING, is_open=False),
     by_word=True,

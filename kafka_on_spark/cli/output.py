@@ -60,7 +60,7 @@ def fields(value: Any, names: Columns) -> Row:
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:
     """Write a table of one line a row, which is neither wrapped nor cut. Without `columns`, they
     are all keys of the first row."""
-    is_first = True
+    first = 0
     remaining = iter(rows)
     keys = columns.split()
     while part := list(islice(remaining, ROWS_AT_ONCE)):
@@ -70,10 +70,8 @@ def write_table(columns: Columns, rows: Iterable[Row]) -> None:
             for key in keys
         ]
         lines = _aligned(cells)
-        if not is_first:
-            del lines[0]
-        sys.stdout.write("".join(line + "\n" for line in lines))
-        is_first = False
+        sys.stdout.write("".join(line + "\n" for line in lines[first:]))
+        first = 1  # the names stand once
 
 
 def _aligned(columns: Sequence[Sequence[str]]) -> list[str]:

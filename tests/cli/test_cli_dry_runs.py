@@ -35,9 +35,7 @@ def test_a_change_without_a_dry_run_is_refused_before_it_begins(new_topic, clust
     assert everything() == before
 
 
-@pytest.mark.parametrize(
-    "name", ["add_controller", "elect_controller", "fsck", "maintain", "producer", "replicate"]
-)
+@pytest.mark.parametrize("name", ["elect_controller", "fsck", "maintain", "producer", "replicate"])
 def test_what_is_no_change_of_the_metadata_has_no_dry_run(cluster, name):
     with pytest.raises(InvalidRequestError, match="can't be done as a dry run"):
         getattr(DryRun(cluster), name)()

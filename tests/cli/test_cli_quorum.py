@@ -34,12 +34,19 @@ def test_one_of_both_is_to_be_named(call):
 def test_a_voter_is_added_elected_and_removed(call, cluster, tmp_path):
     root = f"{tmp_path}/m2"
 
+    [record] = call.json("metadata-quorum", "add-controller", root, "--dry-run")["records"]
+    assert len(record["voters"]) == 2
+    assert not (tmp_path / "m2").exists()
+
     added = call.json("metadata-quorum", "add-controller", root)
     assert (added["added"]["node_id"], added["added"]["root"]) == (2, root)
     assert [each["node_id"] for each in added["voters"]] == [1, 2]
 
     assert call.json("metadata-quorum", "elect", "--to", "2")["leader"]["root"] == root
     assert call.json("metadata-quorum", "elect")["leader"]["node_id"] == 1
+
+    [record] = call.json("metadata-quorum", "remove-controller", "2", "--dry-run")["records"]
+    assert len(record["voters"]) == 1
 
     removed = call.json("metadata-quorum", "remove-controller", "2", "--yes")
     assert (removed["removed"]["root"], removed["is_marked"]) == (root, True)
@@ -53,7 +60,7 @@ def test_calls_that_are_not_whole_are_refused(call):
         (("elect", "--status"), "use it with describe"),
         (("remove-controller", "1", "--to", "2", "--yes"), "--to does not go with"),
         (("describe", "--status", "--to", "2"), "--to does not go with"),
-        (("add-controller", "/no/where", "--dry-run"), "--dry-run does not go with"),
+        (("elect", "--dry-run"), "--dry-run does not go with"),
         (("remove-controller", "1", "--yes"), "is the only voter"),
         (("remove-controller", "1"), "give --yes to do it"),
     ]:
