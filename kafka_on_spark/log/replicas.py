@@ -318,6 +318,7 @@ class ReplicaLog:
             CommitConflictError: The table had moved on, or was another at the version of `state`:
                 its disk was restored. `change` is not in it.
             CommitOutcomeUnknownError: The store failed. `change` may be in the table.
+            KafkaStorageError: The root refuses. `change` is not in the table.
         """
         try:
             return within(self._address.root, partial(self._commit, state, change))
@@ -650,8 +651,10 @@ def commit_staged(
         puts.append(batch)
         try:
             return Appended(replica.commit(state, decided), batch, is_duplicate=False)
-        except CommitConflictError:
+        except (CommitConflictError, KafkaStorageError) as error:
             puts.remove(batch)  # certainly not written
+            if isinstance(error, KafkaStorageError):
+                raise
             state = replica.load()
     raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)
 

@@ -8,6 +8,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ProducerFencedError,
     ReplicaLostError,
+    RootFullError,
 )
 from kafka_on_spark.base.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
@@ -100,6 +101,25 @@ def test_unknown_outcome_is_said_and_the_same_append_again_is_there_once(
 
     assert again.is_duplicate is is_there
     assert text_of(replica.load()) == "0:a"
+
+
+def test_a_commit_that_was_refused_is_not_looked_for_in_the_log(replica, monkeypatch):
+    """Once what others have appended there is deleted, nobody could tell whether it stands."""
+
+    def refuse(state, change):
+        raise RootFullError("no space is left")
+
+    lead(replica)
+    puts = []
+    with monkeypatch.context() as full:
+        full.setattr(replica, "commit", refuse)
+        with pytest.raises(RootFullError):
+            append(replica, staged("a"), puts=puts)
+    append(replica, staged("b"))
+    append(replica, staged("c"))
+    advance_to(replica, replica.load(), Offset(2))
+
+    assert append(replica, staged("a"), puts=puts).batch.base_offset == 2
 
 
 @pytest.mark.parametrize("count", [1, 5, 31])
