@@ -312,7 +312,7 @@ def known_producer(state: ReplicaState, producer_id: str) -> KnownProducer:
     return KnownProducer(sequence, epoch)
 
 
-def split_of(state: ReplicaState, producer_id: str, sequence: int) -> int | None:
+def partition_count_of(state: ReplicaState, producer_id: str, sequence: int) -> int | None:
     """Return the partition count by which an append in a log was split, or None.
 
     Of those whose headers went only the producer's last one tells; an older one may have been

@@ -48,8 +48,8 @@ from kafka_on_spark.produce.idempotence import (
     check_not_fenced,
     check_producer,
     check_writer_not_fenced,
+    partition_count_of_first_try,
     producer_of,
-    split_before,
 )
 from kafka_on_spark.produce.leader_log import PartitionBatch
 from kafka_on_spark.produce.records import TopicLimits, topic_limits
@@ -213,7 +213,7 @@ def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
     )
     if producer is None:
         return plan
-    targets = order.targets[: _split(node, plan)]
+    targets = order.targets[: _partition_count(node, plan)]
     return replace(plan, order=replace(order, targets=targets))
 
 
@@ -256,30 +256,30 @@ def plan_topics(
             timeout_ms=image.settings(topic.topic_id).integer("delivery.timeout.ms"),
             may_decide=may_decide,
         )
-        if count and _split(node, plan) != len(plan.order.targets):
+        if count and _partition_count(node, plan) != len(plan.order.targets):
             raise split_differently(name)
         plans.append(plan)
     return plans
 
 
-def _split(node: Node, plan: AppendPlan) -> int:
-    """Return into how many partitions a producer's append is split: as the headers of its first
-    try say, since the topic may have been given partitions since: its records would stand
-    twice. Without such a try, as it is planned.
+def _partition_count(node: Node, plan: AppendPlan) -> int:
+    """Return into how many partitions a producer's append is split: as many as its first try was,
+    or its records would stand twice in a topic that was given partitions since. Without such a try,
+    as it is planned.
     """
     topic, run = node.metadata.image.topics.get(plan.topic_id), plan.producer
     count = len(plan.order.targets)
     if topic is None or run is None or not topic.was_resized or (run.is_next and run.is_only):
         return count
     keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
-    is_fenced = run.is_next and node.part(EarlierTries).has_checked(plan)
-    if not is_fenced:
+    has_checked = run.is_next and node.part(EarlierTries).has_checked(plan)
+    if not has_checked:
         create_replicas(node, keys)
     reading = AppendRounds(
         node, [], acks="all", timeout_ms=plan.timeout_ms, may_decide=plan.may_decide
     )
-    logs = reading.read_leaders(keys, fence=None if is_fenced else run)
-    found = split_before([each for each in logs.values() if each is not None], run)
+    logs = reading.read_leaders(keys, fence=None if has_checked else run)
+    found = partition_count_of_first_try([each for each in logs.values() if each is not None], run)
     return min(count, len(keys)) if found is None else found
 
 

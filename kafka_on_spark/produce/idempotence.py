@@ -30,8 +30,8 @@ from kafka_on_spark.log.producer_state import (
     find_append,
     find_sequence,
     known_producer,
+    partition_count_of,
     producer_fenced,
-    split_of,
     writer_fenced,
 )
 from kafka_on_spark.log.state import ReplicaState
@@ -436,12 +436,12 @@ def _run_at(plan: AppendPlan) -> tuple[TopicId, str, int, int] | None:
     return plan.topic_id, run.producer_id, int(run.producer_epoch), len(plan.order.targets)
 
 
-def split_before(logs: Sequence[ReplicaState], run: ProducerRun) -> int | None:
+def partition_count_of_first_try(logs: Sequence[ReplicaState], run: ProducerRun) -> int | None:
     """Return into how many partitions an append was split that stands in one of the logs of its
     topic; None: it is new.
     """
     for log in logs:
-        count = split_of(log, run.producer_id, run.sequence)
+        count = partition_count_of(log, run.producer_id, run.sequence)
         if count is not None:
             return count
     last = max((known_producer(log, run.producer_id).sequence for log in logs), default=-1)

@@ -212,8 +212,8 @@ class ProducerAppends:
                 self.limits.pop(name, None)
                 outcomes.append(Outcome(records=records, error=error))
                 continue
-            split = _split(topic, records, number, muted)
-            batches += [ProducerBatch(name, key, number, split[key]) for key in sorted(split)]
+            found = _by_partition(topic, records, number, muted)
+            batches += [ProducerBatch(name, key, number, found[key]) for key in sorted(found)]
         return batches, outcomes
 
     def apart(self, batches: Iterable[ProducerBatch]) -> list[list[ProducerBatch]]:
@@ -387,7 +387,7 @@ def _grouped(
     return found
 
 
-def _split(
+def _by_partition(
     topic: TopicImage,
     records: Sequence[SentRecord],
     number: AppendNumber,

@@ -467,7 +467,7 @@ class Stager:
         numbers = self._partitions(batch, place + self._order.now_us // 1000)
         digests = record_digests(batch) if self._order.has_producer else None
         records, full = self._with_timestamps(batch).select(RECORD_SCHEMA.names), []
-        for number, part, part_digests in _split(records, numbers, digests):
+        for number, part, part_digests in _sorted_by_partition(records, numbers, digests):
             self._buffered.setdefault(number, []).append(part)
             self._bytes[number] = self._bytes.get(number, 0) + part.nbytes
             self.buffered_bytes += part.nbytes
@@ -685,7 +685,7 @@ def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
     return sizes
 
 
-def _split(
+def _sorted_by_partition(
     records: pa.RecordBatch, numbers: npt.NDArray[np.int32], digests: npt.NDArray[Any] | None
 ) -> Iterator[tuple[int, pa.RecordBatch, npt.NDArray[Any] | None]]:
     """Yield the records of each partition, in their order: a stable sort by partition number, in

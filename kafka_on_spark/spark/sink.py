@@ -58,7 +58,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, Offset
 from kafka_on_spark.consume.options import SinkOptions, parse_sink
 from kafka_on_spark.log.batch import WriterFence
-from kafka_on_spark.log.producer_state import split_of
+from kafka_on_spark.log.producer_state import partition_count_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -142,17 +142,17 @@ class WritePlan:
         if self.topic is None or self.order is None:
 
             def order_of(topic: str) -> StageOrder:
-                return self._split(self.topics.order_of(self._image(), topic), producer)
+                return self._as_first_try(self.topics.order_of(self._image(), topic), producer)
 
             return stage_topics(order_of, batches, self.storage, task_number=task)
-        split = self._split(self.order, producer)
+        split = self._as_first_try(self.order, producer)
         rows = stage_records(split, input_batches(batches), self.storage, task_number=task)
         if not rows:
             return []
         count = len(split.targets)
         return [StagedTopic(topic=self.topic, partition_count=count, rows=tuple(rows))]
 
-    def _split(self, order: StageOrder, producer: tuple[str, int] | None) -> StageOrder:
+    def _as_first_try(self, order: StageOrder, producer: tuple[str, int] | None) -> StageOrder:
         """Return `order` for as many partitions as a try that stands in a log was split into.
 
         A task reads this without a fence. The driver asks again, behind a fence, and compares.
@@ -167,7 +167,7 @@ class WritePlan:
                 log = replicas.open(target.replicas[0]).load()
             except (CorruptLogError, KafkaStorageError, ReplicaLostError):
                 continue  # not created yet, or away: the driver will ask again
-            count = split_of(log, *producer)
+            count = partition_count_of(log, *producer)
             if count is not None:
                 return replace(order, targets=order.targets[:count])
         return order

@@ -23,7 +23,7 @@ from kafka_on_spark.log.producer_state import (
     find_append,
     find_put,
     known_producer,
-    split_of,
+    partition_count_of,
 )
 from kafka_on_spark.log.replicas import with_borders_over
 from tests.builders import batch, entry, log, staged, stamp, with_merged
@@ -161,15 +161,15 @@ def test_by_how_many_partitions_an_append_was_split(sequence, partitions):
     counts = dict(zip(state.batches, (3, 5), strict=True))
     split = tuple(replace(each, partition_count=count) for each, count in counts.items())
 
-    assert split_of(replace(state, batches=split), "p", sequence) == partitions
-    assert split_of(replace(state, batches=split), "another", sequence) is None
+    assert partition_count_of(replace(state, batches=split), "p", sequence) == partitions
+    assert partition_count_of(replace(state, batches=split), "another", sequence) is None
 
 
 @pytest.mark.parametrize("sequence, partitions", [(4, 6), (3, None), (5, None)])
 def test_of_appends_without_a_header_only_the_last_ones_split_is_known(sequence, partitions):
     """The topic may have grown between an older one and the last."""
     assert (
-        split_of(log("", base=3, producers={"p": entry(4, partitions=6)}), "p", sequence)
+        partition_count_of(log("", base=3, producers={"p": entry(4, partitions=6)}), "p", sequence)
         == partitions
     )
 
