@@ -351,9 +351,10 @@ def answer_staged(
     for key in keys:
         other_ends.pop(key, None)
     earlier_tries = node.part(EarlierTries) if has_sequence else None
-    tried = earlier_tries.partitions(node.metadata.image, plans) if earlier_tries else {}
+    may_have = earlier_tries.partitions(node.metadata.image, plans) if earlier_tries else []
     try:
-        batches = rounds.run(other_ends, tried)
+        last_sequence = rounds.check(other_ends, may_have)
+        batches = rounds.run()
     except ClusterClosedError as error:
         raise ClusterClosedError(
             "the cluster was closed by this process in the middle of an append, which may be"
@@ -361,7 +362,7 @@ def answer_staged(
             + ("; a retry with the same sequence is safe" if has_sequence else "")
         ) from error
     if earlier_tries:
-        earlier_tries.note_checked(plans, tried)
+        earlier_tries.note_checked(plans, last_sequence)
     _count(node, batches, began_ms)
     node.maintain(keys)
     return batches, _retention_notices(node, image, batches)

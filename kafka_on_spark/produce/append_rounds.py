@@ -167,19 +167,14 @@ class AppendRounds:
     def _pending(self) -> list[PartitionBatch]:
         return [each for each in self.batches if not each.is_answered]
 
-    def run(
-        self,
-        other_ends: Mapping[PartitionKey, Offset] | None = None,
-        tried: dict[PartitionKey, int] | None = None,
-    ) -> list[PartitionBatch]:
-        """Append the batches and wait for what `acks` asks; return each answered, in order.
-
-        Each round commits what is ready; a partition that waits goes into a later round. Before the
-        first round those leaders' logs are read, and waited for, that may refuse the whole append.
+    def check(
+        self, other_ends: Mapping[PartitionKey, Offset], may_have: Collection[PartitionKey]
+    ) -> int:
+        """Check, before the first round, what may refuse the whole append; leaders' logs are read
+        for that, and waited for. Return the last sequence of its producer in `may_have`.
 
         `other_ends`: where partitions that get no record must end, of a conditional append.
-        `tried`: partitions where an earlier try of the append may stand, with other records; which
-        number stands last in each is set.
+        `may_have`: partitions where an earlier try may stand, with other records.
 
         Raises:
             What the first partition met that could not be read, and as `check_min_isr`,
@@ -190,15 +185,22 @@ class AppendRounds:
             for each in self.batches:
                 check_min_isr(image, each.key, is_appended=False)
         check_keys(image, self.batches)
-        read = dict.fromkeys([*(other_ends or ()), *(tried or ())])
+        read = dict.fromkeys([*other_ends, *may_have])
         for each in self.batches:
             if each.expected_offset is not None or other_ends:
                 read[each.key] = None
-        if read:
-            logs = self.read_leaders(list(read))
-            check_ends(logs, self.batches, other_ends or {})
-            staged = {each.key: each.staged for each in self.batches}
-            check_tries(self._metadata.image, logs, staged, {} if tried is None else tried)
+        if not read:
+            return -1
+        logs = self.read_leaders(list(read))
+        check_ends(logs, self.batches, other_ends)
+        staged = {each.key: each.staged for each in self.batches}
+        return check_tries(self._metadata.image, logs, staged, may_have)
+
+    def run(self) -> list[PartitionBatch]:
+        """Append the batches and wait for what `acks` asks; return each answered, in order.
+
+        Each round commits what is ready; a partition that waits goes into a later round.
+        """
         self._rounds()
         if self._metadata.suspects:
             inspect_findings(self._node)

@@ -396,24 +396,20 @@ class EarlierTries:
     def __init__(self, _: Node | None = None) -> None:
         self._checked: dict[tuple[TopicId, str, int, int], int] = {}  # above which none stood
 
-    def partitions(
-        self, image: MetadataImage, plans: Iterable[AppendPlan]
-    ) -> dict[PartitionKey, int]:
+    def partitions(self, image: MetadataImage, plans: Iterable[AppendPlan]) -> list[PartitionKey]:
         """Return the partitions to check before the first commit of an append: all of its topics,
-        also those that get no record; none, if no earlier try can stand there. `check_tries` notes
-        which number stands last in each, and `note_checked` is called afterwards."""
-        return {
-            PartitionKey(plan.topic_id, number): -1
+        also those that get no record; none, if no earlier try can stand there."""
+        return [
+            PartitionKey(plan.topic_id, number)
             for plan in plans
             if plan.topic_id in image.topics and self._may_stand(plan)
             for number in sorted(image.topics[plan.topic_id].partitions)
-        }
+        ]
 
-    def note_checked(self, plans: Iterable[AppendPlan], tried: Mapping[PartitionKey, int]) -> None:
-        """Remember that the topics of an append were checked."""
+    def note_checked(self, plans: Iterable[AppendPlan], last: int) -> None:
+        """Remember that the topics of an append were checked, where sequence `last` stood last."""
         if len(self._checked) >= CHECKED_MAX:
             self._checked.clear()  # each run that goes on checks once more
-        last = max(tried.values(), default=-1)
         for key in filter(None, map(_run_at, plans)):
             self._checked[key] = max(last, self._checked.get(key, -1))
 
@@ -458,23 +454,23 @@ def check_tries(
     image: MetadataImage,
     logs: Mapping[PartitionKey, ReplicaState | None],
     batches: Mapping[PartitionKey, StagedBatch],
-    tried: dict[PartitionKey, int],
-) -> None:
-    """Check that what stands of an earlier try, in any partition, is of the same append: of a retry
-    with other records nothing is appended. Set for each partition which number stands last in it.
+    keys: Iterable[PartitionKey],
+) -> int:
+    """Check that what stands of an earlier try, in any partition of `keys`, is of the same append:
+    of a retry with other records nothing is appended. Return the last sequence that stands there.
 
     `logs`: of leaders, as they were read; None: nothing was ever appended to the partition.
     `batches`: what the append brings. It is no fence: of two tries at once, each may look before
     the other commits.
     """
+    last, others = -1, []
     stamp = next((each.producer for each in batches.values() if each.producer is not None), None)
     if stamp is None:
-        return
-    others = []
-    for key in tried:
+        return last
+    for key in keys:
         if (state := logs[key]) is None:
             continue
-        tried[key] = known_producer(state, stamp.producer_id).sequence
+        last = max(last, known_producer(state, stamp.producer_id).sequence)
         if (text := _other_records(state, stamp, batches.get(key))) is not None:
             others.append(f"{image.name_of(key)} {text}")
     if others:
@@ -483,6 +479,7 @@ def check_tries(
             f" records, which stand in {', '.join(others)}: nothing was appended now; append the"
             " records of that try again to finish it, or these under a later sequence"
         )
+    return last
 
 
 def _other_records(

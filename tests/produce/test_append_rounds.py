@@ -88,7 +88,8 @@ class Unwatched:
         rounds = AppendRounds(
             self.node, batches, acks=acks, timeout_ms=timeout_ms, may_decide=False
         )
-        return rounds.run(other_ends)
+        rounds.check(other_ends or {}, ())
+        return rounds.run()
 
 
 def all_answer(orders):

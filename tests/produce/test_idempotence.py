@@ -290,12 +290,12 @@ def test_a_topic_is_checked_where_an_earlier_try_may_stand(append, before, is_ch
     tries = EarlierTries()
     if before is not None:
         tried = tries.partitions(TWO, [before])
-        assert list(tried) == BOTH
+        assert tried == BOTH
         batches = {KEY: staged("z", producer=stamp(1))}
-        check_tries(TWO, {KEY: EMPTY, OTHER: log("0:a", stamps={"a": stamp(7)})}, batches, tried)
-        tries.note_checked([before], tried)
+        logs = {KEY: EMPTY, OTHER: log("0:a", stamps={"a": stamp(7)})}
+        tries.note_checked([before], check_tries(TWO, logs, batches, tried))
 
-    assert list(tries.partitions(TWO, [append])) == (BOTH if is_checked else [])
+    assert tries.partitions(TWO, [append]) == (BOTH if is_checked else [])
 
 
 WITH_5 = log("0:a", stamps={"a": stamp(5, digest=7)})
@@ -332,10 +332,10 @@ def test_an_append_is_refused_as_a_whole_for_what_stands_in_any_partition(
     logs = {KEY: own, OTHER: other}
 
     if error is None:
-        check_tries(TWO, logs, batches, dict.fromkeys(BOTH, -1))
+        check_tries(TWO, logs, batches, BOTH)
         return
     with pytest.raises(error):
-        check_tries(TWO, logs, batches, dict.fromkeys(BOTH, -1))
+        check_tries(TWO, logs, batches, BOTH)
 
 
 def replayed(image, *records):
