@@ -239,9 +239,7 @@ class ReplicationRound:
         missed = {  # where there is a table to inspect, and no fetch to run
             key
             for key, plan in plans.items()
-            if not plan
-            and (partition := image.partition(key)) is not None
-            and any(partition.directories)
+            if not plan and (partition := image.partition(key)) is not None and partition.was_begun
         }
         failed = self._fetch_wave(plans, is_inspection=is_inspection)
         while self._left and not self._is_last_wave:

@@ -525,24 +525,27 @@ class Appended:
 def commit_decided(
     replica: ReplicaLog, decide: Callable[[ReplicaState], LogChange | None]
 ) -> ReplicaState:
-    """Commit what `decide` says of the newest state; return the state after it."""
+    """Commit what `decide` says of the newest state; return the state after it.
+
+    A log that it calls lost is read once more: a stale listing shows an older, shorter one.
+    """
+    was_lost = False
     for _ in range(ATTEMPTS_MAX):
-        state = replica.load()
-        change = decide(state)
-        if change is None:
-            return state
         try:
-            return replica.commit(state, change)
+            state = replica.load()
+            change = decide(state)
+            return state if change is None else replica.commit(state, change)
         except CommitConflictError:
             continue
+        except ReplicaLostError:
+            if was_lost:
+                raise
+            was_lost = True
     raise KafkaStorageError("commits to a replica keep conflicting", attempts=ATTEMPTS_MAX)
 
 
 def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
     """Fence a leader's table at the partition's epoch, if its log has all committed records (I2).
-
-    A log that has not is read again before it is called lost: a stale listing shows an older,
-    shorter one.
 
     Raises:
         FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
@@ -569,10 +572,7 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
         check_complete(state, partition)
         return change
 
-    try:
-        return commit_decided(replica, decide)
-    except ReplicaLostError:
-        return commit_decided(replica, decide)
+    return commit_decided(replica, decide)
 
 
 def fence_older_writers(

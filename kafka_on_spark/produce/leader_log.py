@@ -168,17 +168,13 @@ def read_leader(node: Node, image: MetadataImage, key: PartitionKey) -> ReplicaS
     partition = image.partition(key)
     if partition is None:
         return None
-    is_new = partition.known_log_end == 0 and not any(partition.directories)
+    is_new = partition.known_log_end == 0 and not partition.was_begun
     if is_new and (partition.leader is None or not partition.is_created(partition.leader)):
         return None
     leader = leader_of(image, key, partition)
-    log = node.replicas.open(leader)
     with _of_leader(node, key, partition, leader):
-        try:
-            check_complete(state := log.load(), partition)
-        except ReplicaLostError:  # a stale listing shows an older, shorter log
-            check_complete(state := log.load(), partition)
-    return state
+        log, check = node.replicas.open(leader), partial(check_complete, partition=partition)
+        return commit_decided(log, check)  # which decides nothing
 
 
 def fence_tries(
