@@ -17,10 +17,10 @@ back-off, and at most one second's bytes a quota.
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
     NO_ERROR,
@@ -33,9 +33,8 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.controller.reassignment import THROTTLES, UNLIMITED
-from kafka_on_spark.log.fetch import FetchOrder, FetchResult
-from kafka_on_spark.log.producer_state import registered_producers
-from kafka_on_spark.log.state import address_of, check_leader_epoch
+from kafka_on_spark.log.fetch import FetchOrder, FetchResult, fetch_orders
+from kafka_on_spark.log.state import check_leader_epoch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import ReplicaReport
@@ -56,7 +55,9 @@ def fetcher_of(order: FetchOrder) -> Fetcher:
     return Fetcher(order.key, order.follower.broker_id, order.follower.replica_uuid)
 
 
-def has_work(partition: PartitionRegistration) -> bool:
+def needs_fetch(partition: PartitionRegistration) -> bool:
+    """Return whether a round fetches of a partition: of those that need work, some wait for other
+    work only."""
     return (
         partition.high_watermark < partition.log_end_offset
         or partition.is_under_replicated
@@ -64,13 +65,13 @@ def has_work(partition: PartitionRegistration) -> bool:
     )
 
 
-def keys_with_work(
+def keys_to_fetch(
     image: MetadataImage, topic_ids: Collection[TopicId] | None
 ) -> list[PartitionKey]:
     return [
         key
         for key, partition in image.partitions_needing_work()
-        if (topic_ids is None or key.topic_id in topic_ids) and has_work(partition)
+        if (topic_ids is None or key.topic_id in topic_ids) and needs_fetch(partition)
     ]
 
 
@@ -97,30 +98,6 @@ def plan_fetches(
     if not followers and is_behind:
         followers = [None]
     return fetch_orders(image, key, partition, followers, is_uncached=is_inspection)
-
-
-def fetch_orders(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    followers: Iterable[BrokerId | None],
-    **fields: Any,
-) -> list[FetchOrder]:
-    """Return a fetch for each of some followers of a partition that has a leader; None: a fetch
-    that inspects the leader only. `fields`: of all orders."""
-    assert partition.leader is not None
-    return [
-        FetchOrder(
-            key=key,
-            partition=partition,
-            leader=address_of(image, key, partition, partition.leader),
-            follower=None if each is None else address_of(image, key, partition, each),
-            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            registered=registered_producers(image),
-            **fields,
-        )
-        for each in followers
-    ]
 
 
 def lacks_leader_table(partition: PartitionRegistration | None) -> bool:

@@ -43,12 +43,18 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.controller.election import WholeReplica, leaderless, lost_replicas
-from kafka_on_spark.controller.fetch_plan import fetch_orders
 from kafka_on_spark.controller.isr import conclude, leave_unreadable
 from kafka_on_spark.controller.probes import probe_orders, probe_task
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
-from kafka_on_spark.log.fetch import FetchOrder, FetchResult, RunFetches, fetch_task, merge_reports
+from kafka_on_spark.log.fetch import (
+    FetchOrder,
+    FetchResult,
+    RunFetches,
+    fetch_orders,
+    fetch_task,
+    merge_reports,
+)
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SegmentStore
 from kafka_on_spark.log.state import (

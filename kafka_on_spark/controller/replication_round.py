@@ -24,9 +24,9 @@ from kafka_on_spark.controller.fetch_plan import (
     FetchPace,
     covers_all,
     fetcher_of,
-    has_work,
-    keys_with_work,
+    keys_to_fetch,
     lacks_leader_table,
+    needs_fetch,
     plan_fetches,
     refusal_of,
     refusals,
@@ -151,7 +151,7 @@ class ReplicationRound:
         image = self._metadata.image
         self._until_ms = self._clock.monotonic_ms() + copy_ms_max
         due = self._slice.next_keys()
-        keys = due if is_sweep else keys_with_work(image, self._scope)
+        keys = due if is_sweep else keys_to_fetch(image, self._scope)
         self._create_replicas(keys)
         seen = set() if is_sweep else self._fetch_work(keys, due)
         inspected = self._inspect(due, seen)
@@ -244,7 +244,7 @@ class ReplicationRound:
         failed = self._fetch_wave(plans, is_inspection=is_inspection)
         while self._left and not self._is_last_wave:
             missed |= failed & plans.keys()
-            keys = keys_with_work(self._metadata.catch_up(), self._scope)
+            keys = keys_to_fetch(self._metadata.catch_up(), self._scope)
             self._create_replicas(keys)
             image = self._metadata.image
             failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys})
@@ -375,7 +375,7 @@ class ReplicationRound:
             if partition.leader is None and (self._scope is None or key.topic_id in self._scope)
         ]
         not_looked_at = self._slice.not_inspected_count(leaderless)
-        is_done = not any(each is not None and has_work(each) for each in partitions)
+        is_done = not any(each is not None and needs_fetch(each) for each in partitions)
         return ReplicationReport(
             partition_count=len(keys),
             slice_count=0 if self._slice.is_all else len(inspected),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from kafka_on_spark.base.errors import (
     NO_ERROR,
@@ -29,10 +29,16 @@ from kafka_on_spark.base.ids import BrokerId, ChainDigest, Clock, Offset, Partit
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import LogPart, Segment
 from kafka_on_spark.log.evidence import is_evidence
-from kafka_on_spark.log.producer_state import RegisteredProducers
+from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore, begin_leadership, try_to_advance
 from kafka_on_spark.log.segments import SegmentStore
-from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState, check_leader_epoch
+from kafka_on_spark.log.state import (
+    LogChange,
+    ReplicaAddress,
+    ReplicaState,
+    address_of,
+    check_leader_epoch,
+)
 from kafka_on_spark.log.truncation import (
     becomes_a_copy,
     check_fetch,
@@ -46,6 +52,7 @@ from kafka_on_spark.log.truncation import (
     unread_borders,
 )
 from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
 
@@ -81,6 +88,30 @@ class FetchOrder:
     staged: frozenset[Segment] = frozenset()
     suspect: Segment | None = None
     registered: RegisteredProducers | None = None
+
+
+def fetch_orders(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    followers: Iterable[BrokerId | None],
+    **fields: Any,
+) -> list[FetchOrder]:
+    """Return a fetch for each of some followers of a partition that has a leader; None: a fetch
+    that inspects the leader only. `fields`: of all orders."""
+    assert partition.leader is not None
+    return [
+        FetchOrder(
+            key=key,
+            partition=partition,
+            leader=address_of(image, key, partition, partition.leader),
+            follower=None if each is None else address_of(image, key, partition, each),
+            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+            registered=registered_producers(image),
+            **fields,
+        )
+        for each in followers
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Executor, Future
 from concurrent.futures import wait as wait_for
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -45,12 +46,13 @@ from kafka_on_spark.controller.isr import (
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     fetch,
+    fetch_orders,
     merge_reports,
     partition_report,
 )
 from kafka_on_spark.log.operations import check_end
-from kafka_on_spark.log.producer_state import find_append, registered_producers
-from kafka_on_spark.log.state import ReplicaState, address_of
+from kafka_on_spark.log.producer_state import find_append
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, MetadataService
 from kafka_on_spark.metadata.reports import PartitionReport, is_under_min_isr, too_few_in_sync
@@ -400,21 +402,12 @@ class AppendRounds:
         if self._acks != "all":
             return own
         holders = batch.holders if is_first_try else ()
-        orders = []
-        for broker_id in partition.isr:
-            if broker_id == partition.leader or not partition.is_created(broker_id):
-                continue
-            follower = address_of(image, batch.key, partition, broker_id)
-            order = FetchOrder(
-                key=batch.key,
-                partition=partition,
-                leader=leader,
-                follower=follower,
-                fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-                staged=frozenset(batch.staged.segments if follower in holders else ()),
-                registered=registered_producers(image),
-            )
-            orders.append(order)
+        staged = frozenset(batch.staged.segments)
+        followers = filter(partition.is_created, partition.isr - {partition.leader})
+        orders = [
+            replace(each, staged=staged) if each.follower in holders else each
+            for each in fetch_orders(image, batch.key, partition, followers)
+        ]
 
         def one(order: FetchOrder) -> PartitionReport:
             return fetch(order, node.replicas, node.segments, node.clock, state).report

@@ -24,7 +24,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
-from kafka_on_spark.log.fetch import FetchOrder, fetch, partition_report
+from kafka_on_spark.log.fetch import fetch, fetch_orders, partition_report
 from kafka_on_spark.log.producer_state import (
     fence_producer,
     find_append,
@@ -190,30 +190,21 @@ def fence_tries(
     if partition is None:
         return None
     leader = leader_of(image, key, partition)
-    registered = registered_producers(image)
     log = node.replicas.open(leader)
     fence = partial(
         fence_producer,
         producer_id=run.producer_id,
         producer_epoch=run.producer_epoch,
         leader_epoch=partition.leader_epoch,
-        registered=registered,
+        registered=registered_producers(image),
     )
     with _of_leader(node, key, partition, leader):
         begin_leadership(log, partition)
         state = commit_decided(log, fence)
-    for broker_id in sorted((partition.isr | partition.elr) - {partition.leader}):
-        if not partition.is_created(broker_id):
-            continue
-        order = FetchOrder(
-            key=key,
-            partition=partition,
-            leader=leader,
-            follower=address_of(image, key, partition, broker_id),
-            fetch_bytes_max=0,
-            copy_bytes_max=0,
-            registered=registered,
-        )
+    may_lead = sorted((partition.isr | partition.elr) - {partition.leader})
+    others = [each for each in may_lead if partition.is_created(each)]
+    orders = fetch_orders(image, key, partition, others, copy_bytes_max=0)
+    for broker_id, order in zip(others, orders, strict=True):
         fetched = fetch(order, node.replicas, node.segments, node.clock, state)
         seen = fetched.report.replica(broker_id)
         if seen is None or not seen.counts_in(partition.leader_epoch):

@@ -198,7 +198,7 @@ class Reading:
         """Compact a leader that can't be read before, after an unclean election, say: as far as is
         decided. What fails is said in the log, and by the read that finds it as it was."""
         from kafka_on_spark.controller.upkeep import plan_compaction
-        from kafka_on_spark.log.fetch import FetchOrder, fetch_task
+        from kafka_on_spark.log.fetch import fetch_orders, fetch_task
         from kafka_on_spark.log.replica_upkeep import upkeep_task
 
         log.info("%s is compacted before it is read", order.name)
@@ -210,13 +210,7 @@ class Reading:
         worker = Worker(self.storage)
         for due in plan_compaction(image, {order.key: ()}):
             # It must lead first: what is compacted is fenced.
-            begun = FetchOrder(
-                key=order.key,
-                partition=due.partition,
-                leader=due.address,
-                follower=None,
-                fetch_bytes_max=0,
-            )
+            [begun] = fetch_orders(image, order.key, due.partition, [None])
             fetch_task(begun, worker)
             for kind, work in upkeep_task(due, worker).done:
                 if work.error:
