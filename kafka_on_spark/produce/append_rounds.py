@@ -97,8 +97,8 @@ _TRY_AGAIN: Final = (
 
 
 class AppendThreads:
-    """Two pools for each set of brokers that partitions need: what waits for a root that hangs
-    holds up nobody who does without. Two, so that none waits for itself: tries wait for fetches.
+    """Two pools for each set of brokers that partitions need: a root that hangs delays those
+    partitions alone that need it. Two, so that none waits for itself: tries wait for fetches.
     """
 
     def __init__(self, _: Node) -> None:
@@ -457,13 +457,12 @@ class AppendRounds:
         assert batch.log is not None, "what is appended was placed"
         assert batch.leader is not None
         read = partial(self._node.segments.borders, batch.leader)
-        header, seen = appended.batch, appended.state
-        if self._acks == "all" and not is_acknowledged(partition, seen, header, batch.log, read):
+        if self._acks == "all" and not is_acknowledged(partition, appended, batch.log, read):
             return
-        stands = header or appended.last
+        stands = appended.batch or appended.last
         batch.base_offset = None if stands is None else stands.base_offset
-        if header is not None and header.has_append_time:
-            batch.append_time_ms = header.appended_at_ms
+        if appended.batch is not None and appended.batch.has_append_time:
+            batch.append_time_ms = appended.batch.appended_at_ms
         self._answer(batch)
 
     def _give_up(self, *, is_timed_out: bool = True) -> None:

@@ -119,8 +119,8 @@ class PartitionBatch:
         return now.leader_epoch != before.leader_epoch or now.isr != before.isr
 
     def anew(self) -> "PartitionBatch":
-        """Return the same for another try beside the one under way. Each knows the `puts` of both:
-        where one has landed the other conflicts, and finds it."""
+        """Return the same for another try beside the one under way. Both share the list `puts`:
+        where one's commit has landed the other's conflicts, and finds it."""
         return replace(self, running=None, appended=None, may_be_appended=True)
 
 
@@ -344,13 +344,13 @@ def is_committed(partition: PartitionRegistration, seen: ReplicaState, batch: Ba
 
 def is_acknowledged(
     partition: PartitionRegistration,
-    seen: ReplicaState,
-    batch: Batch | None,
+    appended: Appended,
     leader: ReplicaLog,
     read_borders: ReadBorders = lambda merged: (),
 ) -> bool:
     """Return whether a batch is committed, as `is_committed`. If the high watermark has moved past
     what was seen, read the leader's log again; the batch may be merged there."""
+    seen, batch = appended.state, appended.batch
     if is_committed(partition, seen, batch):
         return True
     if batch is None or partition.high_watermark <= seen.log_end_offset:

@@ -23,7 +23,7 @@ from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.producer_state import fence_producer, registered_producers
-from kafka_on_spark.log.replicas import begin_leadership, commit_decided
+from kafka_on_spark.log.replicas import Appended, begin_leadership, commit_decided
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.commit_lock import NO_LOCK
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -384,7 +384,8 @@ def test_where_others_have_committed_more_an_append_is_read_back(now, expected):
     committed = log("5:abcd")
     registered = partition("1 2", hw=4, hw_epoch=5, hw_chain=committed.chain_digest)
 
-    assert is_acknowledged(registered, LOG, LOG.batches[1], Leader(now)) is expected
+    appended = Appended(LOG, LOG.batches[1], is_duplicate=False)
+    assert is_acknowledged(registered, appended, Leader(now)) is expected
 
 
 def store_of(text):

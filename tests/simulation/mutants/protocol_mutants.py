@@ -101,7 +101,8 @@ def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
     return dict.fromkeys(wanted, 0)
 
 
-def _committed_by_offset(partition: Any, seen: Any, batch: Any, *others: Any) -> bool:
+def _committed_by_offset(partition: Any, appended: Any, *others: Any) -> bool:
+    batch = appended.batch
     return batch is None or bool(partition.high_watermark >= batch.end_offset)
 
 
