@@ -131,7 +131,7 @@ class ProducerRuns:
     def _run_of(self, append: NextAppend) -> ProducerRun:
         producer_id, sequence = append.producer_id, append.sequence
         if append.producer_epoch is not None:
-            epoch = self._begun(append, None).producer_epoch
+            epoch = self._committed_run(append, None).producer_epoch
             return ProducerRun(producer_id=producer_id, producer_epoch=epoch, sequence=sequence)
         with self._lock:
             begins = self._begins.setdefault(producer_id, threading.Lock())
@@ -139,7 +139,7 @@ class ProducerRuns:
         # runs of a process would fence each other.
         with begins:
             before = self._mine.get(producer_id)
-            run = self._begun(append, before)
+            run = self._committed_run(append, before)
             self._remember(producer_id, run)
         return ProducerRun(
             producer_id=producer_id,
@@ -149,7 +149,7 @@ class ProducerRuns:
             is_only=run.is_only,
         )
 
-    def _begun(self, append: NextAppend, mine: OwnRun | None) -> OwnRun:
+    def _committed_run(self, append: NextAppend, mine: OwnRun | None) -> OwnRun:
         """Return the run of an append, once it is committed."""
         decided = begin_append(self._metadata.image, append, mine)
         if not decided.records:
@@ -271,7 +271,12 @@ def begin_append(
 
 
 def _may_stand_forgotten(image: MetadataImage, append: NextAppend, mine: OwnRun | None) -> bool:
-    """Return whether an earlier try of an append may stand in logs that have forgotten it."""
+    """Return whether an earlier try of an append may stand in logs that have forgotten it.
+
+    If the id is registered, those below its first sequence may: it has come back. If it is not,
+    any may of an id that has expired or that others may have had, and of an id that this process
+    alone has had, those that it has begun.
+    """
     producer_id = append.producer_id
     if producer_id in image.producers:
         return append.sequence < image.first_sequences.get(producer_id, 0)

@@ -76,14 +76,14 @@ def test_who_may_not_commit_is_told_so_and_registers_nothing(world, monkeypatch)
 def test_threads_begin_one_run_of_an_id_and_keep_its_lock_as_long_as_they_use_it(
     world, monkeypatch
 ):
-    mine, begun, kept = runs(world), ProducerRuns._begun, []
+    mine, begun, kept = runs(world), ProducerRuns._committed_run, []
 
     def collected(self, append, run):
         gc.collect()
         kept.append(append.producer_id in self._begins)
         return begun(self, append, run)
 
-    monkeypatch.setattr(ProducerRuns, "_begun", collected)
+    monkeypatch.setattr(ProducerRuns, "_committed_run", collected)
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda each: begin(mine, f"p{each % 3}", None, each), range(12)))
 
