@@ -75,7 +75,7 @@ def refuse_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) ->
 
 
 def pass_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
-    """Have the rest read: whatever is there was asked for."""
+    """Pass over what was deleted: the caller wants what is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +124,9 @@ def read_pieces(
         OffsetOutOfRangeError: Compaction has removed what the order asks for from all that answer.
         And what `on_deleted` raises.
     """
-    position = order.start_offset
-    while position < order.end_offset:
-        reading = _Reading(order, replicas, position)
+    reading = _Reading(order, replicas, order.start_offset)
+    while reading.position < order.end_offset:
+        reading.log_start_offset, reading.is_unfinished = None, False
         reasons: list[str] = []
         gone: OffsetOutOfRangeError | None = None
         for address in order.candidates:
@@ -140,7 +140,7 @@ def read_pieces(
                 note(address, segment, error)
         if reading.is_unfinished and finish_compaction is not None:
             finish_compaction(order)
-            finish_compaction, position = None, reading.position
+            finish_compaction = None
             continue
         if reading.log_start_offset is None:
             asked = "; ".join(reasons) or "none was ever created"
@@ -149,7 +149,7 @@ def read_pieces(
                 f" from any replica: {asked}"
             )
         on_deleted(order, reading.position, reading.log_start_offset)
-        position = reading.log_start_offset
+        reading.position = reading.log_start_offset
 
 
 _Failure = tuple[Segment | None, KafkaOnSparkError]
