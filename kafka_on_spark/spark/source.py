@@ -301,7 +301,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query begins; Spark asks twice, so it is decided once. The first batch
-        ends where the logs do now, see `_held_ends`."""
+        ends where the logs do now, see `_take_first_ends`."""
         if self._initial is None:
             metadata, starting = self._caught_up(Awaits.ROOT), self._options.starting
             offset = self._reading.resolve(metadata, starting, "startingOffsets")
@@ -309,12 +309,12 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             self._first_ends = self._reading.committed_ends(metadata.image)
         return self._initial
 
-    def _held_ends(self, since: StreamOffset) -> Ends | None:
-        """Return where the first batch of a new query ends at most; None: this is another batch.
+    def _take_first_ends(self, since: StreamOffset) -> Ends | None:
+        """Return, once, where the first batch of a new query ends at most; None: another batch.
 
-        Spark stores where a batch ends, but not where the first one begins. If that fails, "latest"
-        is decided again, and means a later offset: what lies between would be in no batch. So
-        there is nothing between: the next batch begins at a stored offset.
+        Spark stores where a batch ends, but not where the first one begins: a query that fails
+        before it has stored an offset decides "latest" again, and skips what came meanwhile. So the
+        first batch from "latest" is empty: it has Spark store that offset.
         """
         first, self._first_ends = self._first_ends, None
         if first is None or self._initial is None or since != StreamOffset.from_json(self._initial):
@@ -333,19 +333,19 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if self._is_idle(start, image):
             return start  # Spark asks every few milliseconds
         since = StreamOffset.from_json(start)
-        held = self._held_ends(since)
+        first_ends = self._take_first_ends(since)
         found = available(
             image,
             since,
             options.subscription,
             self._reading.loss(metadata),
-            fixed_ends=self._available_now if held is None else held,
+            fixed_ends=self._available_now if first_ends is None else first_ends,
         )
         self._reported = StreamOffset.in_image(image, found.ends)
         self._save_group(metadata, since)
         if not found.is_moved:
             # Not the image after the group's commit: that may have changes this call has not seen.
-            self._idle = (image, start) if held is None else None
+            self._idle = (image, start) if first_ends is None else None
             return start
         is_limited = not isinstance(limit, ReadAllAvailable)
         # Of an AvailableNow query no more will become available: to wait would end it.
