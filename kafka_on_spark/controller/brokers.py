@@ -179,7 +179,7 @@ def _leave_isr(
         suspects=suspects,
     )
     if change is not None:
-        partition.merge(change)
+        partition.merge(change)  # to have it checked
     return change
 
 

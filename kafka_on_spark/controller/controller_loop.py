@@ -427,7 +427,7 @@ class ControllerLoop:
         since_ms, before = self._refused_since[broker_id]
         place = reached_by_others(before, image, broker_id)
         if place is not None:
-            self._take_back(broker_id, f"others write to its root ({place})")
+            self._forget_refusal(broker_id, f"others write to its root ({place})")
             return True
         is_met = is_own or len(refused.hosts) >= HOSTS_ENOUGH
         if is_met and not is_last and not refusing_most(self._refusing, image):
@@ -435,10 +435,10 @@ class ControllerLoop:
                 return False
             self._fence(broker_id, f"its root is {refused}", refused)
         elif not is_own and (self._is_single_pass or now_ms - since_ms >= self._session_ms()):
-            self._take_back(broker_id, "its root takes such a write of the controller")
+            self._forget_refusal(broker_id, "its root takes such a write of the controller")
         return True
 
-    def _take_back(self, broker_id: BrokerId, why: str) -> None:
+    def _forget_refusal(self, broker_id: BrokerId, why: str) -> None:
         del self._refused_since[broker_id]
         cause = f"broker {broker_id}: {why}"
         self._submit_if_due(lambda image: forget_refused(image, broker_id, cause))

@@ -297,7 +297,7 @@ def change_record(
     """Return the record of `change`, with the epochs after it. The changed registration is valid:
     `merge` has checked it."""
     change = partition.completed(change)
-    partition.merge(change)
+    partition.merge(change)  # to have it checked
     leader_epoch, partition_epoch = partition.epochs_after(change)
     return PartitionChangeRecord(
         topic_id=key.topic_id,

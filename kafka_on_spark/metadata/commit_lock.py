@@ -45,7 +45,7 @@ ACQUIRE_SECONDS: Final = WAIT_S + HANG_SECONDS
 _PAUSE_S_MAX: Final = 0.004
 
 QUEUED: Final = "_handed_in"
-"""The folder of queued reports in a table's; engines skip names that begin with `_`."""
+"""The folder of queued reports in a table's, as all versions name it; engines skip such names."""
 
 REPORTS_BYTES_MAX: Final = 1 << 16
 QUEUED_MAX: Final = 64

@@ -141,7 +141,7 @@ class StagedSegment:
     Attributes:
         partition: -1 with a refusal of all records.
         segment: The file; None with a refusal.
-        payload_digest: Of its records; of the files of one table the first has that of all.
+        payload_digest: Of its records; of files that are written at once the first has that of all.
         has_keyless: One of them has no key.
         holders: Brokers whose roots have it.
         refusal: Why the task refused, or None.

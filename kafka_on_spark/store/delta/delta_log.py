@@ -807,7 +807,7 @@ class DeltaLog:
             CommitOutcomeUnknownError: It does not: what was seen at `version` proves nothing.
         """
         try:
-            # The one before last: only what is there after ours was looked at vouches for ours.
+            # In this order: ours continues the one before only if that is there afterwards.
             own, before = self._commits.stamps(version, max(version - 1, 0))
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(error.message, version=version) from error
