@@ -15,7 +15,7 @@ KafkaOffsetReaderAdmin, KafkaMicroBatchStream.rateLimit and delayBatch.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import (
@@ -24,6 +24,7 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     LogTruncatedError,
     OffsetOutOfRangeError,
+    ProtocolError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
@@ -169,10 +170,16 @@ _TO_CONTINUE = "set failOnDataLoss to false to go on"
 @dataclass(frozen=True, slots=True)
 class DataLoss:
     """What a query does if its offsets point to records that are gone: it fails, or continues with
-    what is left. Source: failOnDataLoss."""
+    what is left, and the error is in `passed_over`. Source: failOnDataLoss."""
 
     fails_query: bool
     find_cuts: FindCuts
+    passed_over: list[ProtocolError] = field(default_factory=list)
+
+    def meet(self, loss: ProtocolError) -> None:
+        if self.fails_query:
+            raise loss
+        self.passed_over.append(loss)
 
     def checked(self, image: MetadataImage, offset: StreamOffset) -> StreamOffset:
         """Return `offset`, if its cluster, topics and unclean generations are still those of
@@ -190,8 +197,11 @@ class DataLoss:
                 partition was removed and added again.
         """
         _check_cluster(image, offset)
-        if self.fails_query:
+        try:
             _check_kept(image, offset)
+        except ProtocolError as loss:
+            self.meet(loss)
+        if self.fails_query:
             return offset
         after = after_cuts(image, positions_of(image, offset), self.find_cuts)
         positions = {}
@@ -214,11 +224,12 @@ class DataLoss:
         if name in start.positions:
             return start.positions[name]
         first = image.topic(name.topic).partitions[name.partition].log_start_offset
-        if first > 0 and self.fails_query:
-            raise OffsetOutOfRangeError(
+        if first > 0:
+            text = (
                 "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
                 f" {name} starts from {first} instead of 0; {_TO_CONTINUE} from there"
             )
+            self.meet(OffsetOutOfRangeError(text))
         return first
 
 
@@ -595,9 +606,9 @@ def plan_ranges(
         key = key_of(image, name)
         log_start = partition_of(image, key).log_start_offset
         first = loss.first_offset(image, start, name)
-        if first < min(log_start, last) and loss.fails_query:
+        if first < min(log_start, last):
             why = f"its log starts at {log_start}"
-            raise could_not_read(name, first, min(log_start, last), why)
+            loss.meet(could_not_read(name, first, min(log_start, last), why))
         first = max(first, log_start)
         if first < last:
             orders.append(

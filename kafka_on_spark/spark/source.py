@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafka_on_spark.base.errors import KafkaOnSparkError, ProtocolError
+from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.consume.options import SourceOptions
 from kafka_on_spark.consume.query_batch import (
@@ -141,9 +141,10 @@ class Reading:
     ) -> list[PartitionRange]:
         """Return the tasks between two positions; only partitions with records become one. `then`:
         the image of the past that is read."""
-        self.warn_of_losses(metadata, start, end)
-        rack = self.options.client_rack
-        orders = plan_ranges(metadata.image, start, end, self.loss(metadata), client_rack=rack)
+        rack, loss = self.options.client_rack, self.loss(metadata)
+        orders = plan_ranges(metadata.image, start, end, loss, client_rack=rack)
+        for each in loss.passed_over[:1]:
+            warn_once(f"data loss is passed over, as failOnDataLoss is false: {each}")
         if then is not None:
             orders = [of_cut(order, then, metadata.image) for order in orders]
         options = self.options
@@ -156,18 +157,6 @@ class Reading:
             metadata.image.offset,
         )
         return [PartitionRange(order) for order in parts]
-
-    def warn_of_losses(
-        self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
-    ) -> None:
-        """If data loss may pass, log what would have failed the query otherwise."""
-        if self.options.fails_on_data_loss:
-            return
-        try:
-            strict = self.loss(metadata, fails_query=True)
-            plan_ranges(metadata.image, start, end, strict, client_rack=None)
-        except ProtocolError as loss:
-            warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; if no task was planned, Spark asks once, with None."""
