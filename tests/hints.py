@@ -1,6 +1,6 @@
 """Metadata roots for tests of hints: a cluster's voters are where a test says."""
 
-from kafka_on_spark.metadata.metadata_log import HintRoots
+from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.storage_options import StorageOptions
 

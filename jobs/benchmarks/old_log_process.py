@@ -17,8 +17,8 @@ from statistics import median
 from typing import Any
 
 from jobs.benchmarks.scale_process import OPTIONS, Stopwatch, append, create, register, submit
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.image import ControllerResult
-from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.records import ClusterRecord
 from kafka_on_spark.node.opening import open_metadata
 

@@ -26,8 +26,8 @@ from kafka_on_spark.controller.election import elect_preferred
 from kafka_on_spark.controller.inspections import InspectionOrder
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.controller.topics import create_topic
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (

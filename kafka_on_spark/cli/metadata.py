@@ -12,8 +12,8 @@ from kafka_on_spark.cli.output import fields, note, text_of, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.voter_table import Voter
 from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp, encode
 from kafka_on_spark.store.root_urls import cluster_url

@@ -27,8 +27,8 @@ from kafka_on_spark.controller.preparing_roots import write_what_roots_obey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replicas import ReplicaStore, commit_decided
 from kafka_on_spark.log.state import ReplicaAddress, address_of
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.quorum.elector import first_stamp
 from kafka_on_spark.metadata.quorum.forcing import (

@@ -17,13 +17,13 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_mapping, check_whole_number
 from kafka_on_spark.controller.brokers import register_broker
 from kafka_on_spark.controller.lease import alone
-from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.metadata_log import (
+from kafka_on_spark.metadata.cluster_roots import (
     DeltaMetadataLog,
     create_metadata_log,
     create_voter,
     there_is_a_cluster,
 )
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_root import check_unnamed, mark_removed, read_identity
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY
 from kafka_on_spark.metadata.quorum.voter_changes import next_node_id

@@ -23,8 +23,8 @@ from typing import Any, Final
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Clock, PartitionKey, TopicId, listed
+from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_log import HintRoots
 from kafka_on_spark.node.node import Node, hint_roots
 
 log = logging.getLogger(__name__)

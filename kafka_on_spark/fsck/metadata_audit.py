@@ -31,6 +31,7 @@ from kafka_on_spark.fsck.voter_trace import (
     following_flaws,
     voter_flaws,
 )
+from kafka_on_spark.metadata.cluster_roots import check_place, given_roots
 from kafka_on_spark.metadata.metadata_files import (
     FILE_NAME,
     LEADER,
@@ -41,7 +42,6 @@ from kafka_on_spark.metadata.metadata_files import (
     log_file,
     marks_in,
 )
-from kafka_on_spark.metadata.metadata_log import check_place, given_roots
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
     check_replaced,
@@ -58,7 +58,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterKey,
     VoterSet,
 )
-from kafka_on_spark.metadata.voter_upkeep import MERGE
+from kafka_on_spark.metadata.quorum.voter_upkeep import MERGE
 from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
     TableCheckpoint,

@@ -26,8 +26,8 @@ from typing import Final, TypeVar
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import Clock, MemberId
 from kafka_on_spark.groups.membership import fence, leave
+from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.metadata.image import ConsumerGroup, Decide, MetadataImage
-from kafka_on_spark.metadata.metadata_log import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.voter_table import majority_of
 from kafka_on_spark.store.counts import CONSUME, operating

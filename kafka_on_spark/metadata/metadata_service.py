@@ -40,6 +40,7 @@ from kafka_on_spark.base.ids import (
     stamp_ms,
     too_old_by_ms,
 )
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
 from kafka_on_spark.metadata.image import (
     ControllerResult,
@@ -47,7 +48,6 @@ from kafka_on_spark.metadata.image import (
     MetadataImage,
     snapshot_records,
 )
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,

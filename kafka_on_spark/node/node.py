@@ -22,8 +22,8 @@ from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, 
 from kafka_on_spark.base.ids import Clock, IdSource, PartitionKey
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.metadata.image import Decide
-from kafka_on_spark.metadata.metadata_log import HintRoots
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.node.opening import Awaits, open_metadata
 from kafka_on_spark.store.counts import BEGUN, CHECKPOINT, OPEN, Counts, operating

@@ -37,7 +37,7 @@ from kafka_on_spark.log.view_table import (
     whole_files,
     write_view_table,
 )
-from kafka_on_spark.metadata.metadata_log import first_answering_root
+from kafka_on_spark.metadata.cluster_roots import first_answering_root
 from kafka_on_spark.metadata.temporaries import VIEWS
 from kafka_on_spark.node.node import THREADS
 from kafka_on_spark.spark.jvm import check_files, reader_settings

@@ -12,7 +12,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterNotFoundError, CorruptLogError, InvalidRootError
 from kafka_on_spark.consume.options import parse_source
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.node.opening import Awaits

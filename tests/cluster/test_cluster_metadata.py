@@ -10,8 +10,8 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     KafkaStorageError,
 )
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, Disks, files_below, records, values_of
 from tests.cluster.folders import quick_folder

@@ -11,7 +11,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.cli.options import mode_of
 from kafka_on_spark.metadata import metadata_root
-from kafka_on_spark.metadata.metadata_log import create_metadata_log, create_voter
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log, create_voter
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder

@@ -20,7 +20,7 @@ from kafka_on_spark.log.segments import (
     ended,
     new_segment,
 )
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import LeaderChangeRecord, Stamp, VotersRecord
 from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.delta import delta_log

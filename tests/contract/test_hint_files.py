@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.metadata.metadata_log import HintRoots
+from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.store.roots import StorageOptions
 from tests.hints import hint_roots
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, KafkaStorageError
-from kafka_on_spark.metadata.metadata_log import create_voter
+from kafka_on_spark.metadata.cluster_roots import create_voter
 from kafka_on_spark.metadata.metadata_root import identity_of
 from kafka_on_spark.metadata.quorum.raft import adopt, begin_leadership, decide_vote, fetch, stand
+from kafka_on_spark.metadata.quorum.voter_log import VoterLog
 from kafka_on_spark.metadata.quorum.voter_table import TableChange, Voter, VoterSet
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch
-from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.roots import RootFiles

@@ -12,7 +12,7 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.segments import RECORD_SCHEMA, added_files, new_segment, removed_files
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
 from kafka_on_spark.store.delta.delta_files import encode_commit

@@ -16,8 +16,8 @@ from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merging import Content
-from kafka_on_spark.metadata import voter_upkeep
 from kafka_on_spark.metadata.image import snapshot_records
+from kafka_on_spark.metadata.quorum import voter_upkeep
 from kafka_on_spark.metadata.records import Stamp
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC

@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import ClusterNotFoundError
 from kafka_on_spark.fsck.cluster_audit import check_cluster
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records

@@ -6,7 +6,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.fsck.cluster_audit import check_cluster
-from kafka_on_spark.metadata import metadata_service, voter_upkeep
+from kafka_on_spark.metadata import metadata_service
+from kafka_on_spark.metadata.quorum import voter_upkeep
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 

@@ -11,8 +11,8 @@ from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_files import LOG_END_OFFSET, decode_file, encode_file
 from kafka_on_spark.metadata.metadata_root import identity_of
+from kafka_on_spark.metadata.quorum.voter_log import VoterLog
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.metadata.voter_log import VoterLog
 from kafka_on_spark.store.delta.checkpoints import write_checkpoint
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles, StorageOptions

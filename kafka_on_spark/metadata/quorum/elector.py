@@ -54,6 +54,7 @@ from kafka_on_spark.metadata.quorum.raft import (
     retry_backoff_ms,
     stand,
 )
+from kafka_on_spark.metadata.quorum.voter_log import VoterTables
 from kafka_on_spark.metadata.quorum.voter_table import (
     NO_EPOCH,
     BatchKind,
@@ -70,7 +71,6 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     VotersRecord,
 )
-from kafka_on_spark.metadata.voter_log import VoterTables
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ from kafka_on_spark.base.ids import NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
 from kafka_on_spark.metadata.quorum.raft import EPOCHS_OF_A_GENERATION, Generation, generation_of
+from kafka_on_spark.metadata.quorum.voter_log import VoterTables
 from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     RaftBatch,
@@ -38,7 +39,6 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     VotersRecord,
 )
-from kafka_on_spark.metadata.voter_log import VoterTables
 
 FIRST_EPOCHS: Final = 1_000_000
 """Of a generation's epochs, so many are for voters to begin with."""

@@ -44,6 +44,7 @@ from kafka_on_spark.metadata.quorum.raft import (
     view_of,
 )
 from kafka_on_spark.metadata.quorum.voter_calls import SideBySide, hanging
+from kafka_on_spark.metadata.quorum.voter_log import OpenVoterLog, VoterLog, VoterTables, follow
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     OffsetAndEpoch,
@@ -58,7 +59,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     is_snapshot_of,
 )
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.metadata.voter_log import OpenVoterLog, VoterLog, VoterTables, follow
 
 log = logging.getLogger(__name__)
 

@@ -34,6 +34,7 @@ from kafka_on_spark.metadata.quorum.raft import (
     next_epoch,
     write_once,
 )
+from kafka_on_spark.metadata.quorum.voter_log import follow
 from kafka_on_spark.metadata.quorum.voter_table import (
     RaftLog,
     Voter,
@@ -43,7 +44,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     best_log,
 )
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
-from kafka_on_spark.metadata.voter_log import follow
 
 log = logging.getLogger(__name__)
 

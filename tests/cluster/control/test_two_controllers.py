@@ -12,8 +12,8 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import TopicAlreadyExistsError
 from kafka_on_spark.controller.commands import COMMANDS
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,

@@ -13,7 +13,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.metadata.metadata_log import create_metadata_log
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of

@@ -15,7 +15,7 @@ from kafka_on_spark.base.errors import (
     VoterNotFoundError,
 )
 from kafka_on_spark.controller.preparing_roots import prepare_voter
-from kafka_on_spark.metadata.metadata_log import create_metadata_log
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import read_identity
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.store import root_urls

@@ -259,7 +259,7 @@ def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
     lines = lines_of(
         base,
         """
-        from kafka_on_spark.metadata import voter_log
+        from kafka_on_spark.metadata.quorum import voter_log
         # It goes when the newest commit was seen, and before its file is read.
         whole = voter_log.decode_file
         def away(content, path, **offsets):

@@ -14,8 +14,8 @@ from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.log.worker import replica_store
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.roots import StorageOptions

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_on_spark.metadata import temporaries, voter_upkeep
+from kafka_on_spark.metadata import temporaries
+from kafka_on_spark.metadata.quorum import voter_upkeep
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.delta import delta_log

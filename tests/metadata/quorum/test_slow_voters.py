@@ -6,8 +6,7 @@ from itertools import count, pairwise
 import pytest
 
 from kafka_on_spark.base.errors import QuorumUnavailableError
-from kafka_on_spark.metadata import voter_log
-from kafka_on_spark.metadata.quorum import quorum_log
+from kafka_on_spark.metadata.quorum import quorum_log, voter_log
 from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX
 from tests.voter_fakes import SETTINGS, STAMP, OneByOne, settings_of
 

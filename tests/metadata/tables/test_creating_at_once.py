@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.base.errors import InconsistentClusterIdError
-from kafka_on_spark.metadata import metadata_log
-from kafka_on_spark.metadata.metadata_log import create_metadata_log, create_voter
+from kafka_on_spark.metadata import cluster_roots
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log, create_voter
 from kafka_on_spark.metadata.metadata_root import read_identity
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions
@@ -37,7 +37,7 @@ def test_who_is_slower_goes_on_with_what_the_other_has_named(
             create_voter(root, options, "other", node_id=other_id, **given)
         return create_voter(root, options, cluster_id, node_id=node_id, **given)
 
-    monkeypatch.setattr(metadata_log, "create_voter", raced)
+    monkeypatch.setattr(cluster_roots, "create_voter", raced)
 
     created = create_metadata_log(cluster_url(roots), OPTIONS, "mine")
 

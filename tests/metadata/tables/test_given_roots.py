@@ -6,8 +6,8 @@ from time import sleep
 import pytest
 
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaStorageError
-from kafka_on_spark.metadata import metadata_log
-from kafka_on_spark.metadata.metadata_log import create_metadata_log, given_roots
+from kafka_on_spark.metadata import cluster_roots
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log, given_roots
 from kafka_on_spark.metadata.metadata_root import identity_of
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions
@@ -37,7 +37,7 @@ class HangingRoots:
 @pytest.fixture
 def hanging(monkeypatch):
     hanging = HangingRoots()
-    monkeypatch.setattr(metadata_log, "identity_of", hanging.identity_of)
+    monkeypatch.setattr(cluster_roots, "identity_of", hanging.identity_of)
     yield hanging
     hanging.ends.set()
 
@@ -57,7 +57,7 @@ def test_an_opening_goes_on_without_one_that_hangs(roots, hanging, monkeypatch, 
         while sum(each.done() for each in futures) < 2:
             sleep(0.01)
 
-    monkeypatch.setattr(metadata_log, "wait", wait)
+    monkeypatch.setattr(cluster_roots, "wait", wait)
 
     found = given_roots(roots, OPTIONS, patience_ms=100)
 
@@ -77,7 +77,7 @@ def test_why_the_first_does_not_answer_is_said_where_none_does(tmp_path, monkeyp
         raise errors[root](f"{root} is away")
 
     errors = {"/m1": ClusterNotFoundError, "/m2": KafkaStorageError}
-    monkeypatch.setattr(metadata_log, "identity_of", away)
+    monkeypatch.setattr(cluster_roots, "identity_of", away)
 
     for roots in (("/m1", "/m2"), ("/m2", "/m1"), ("/m1",)):
         with pytest.raises(errors[roots[0]], match=roots[0]):

@@ -6,15 +6,15 @@ import pytest
 
 from kafka_on_spark.base.errors import HistoryExpiredError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata import voter_log, voter_upkeep
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import decode_rows
 from kafka_on_spark.metadata.metadata_files import log_files as log_files_of
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
 from kafka_on_spark.metadata.quorum.forcing import standing
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
+from kafka_on_spark.metadata.quorum.voter_log import VoterLog, follow
+from kafka_on_spark.metadata.quorum.voter_upkeep import files_to_expire
 from kafka_on_spark.metadata.records import ClusterRecord, ExpiredRecord, Stamp
-from kafka_on_spark.metadata.voter_log import VoterLog, follow
-from kafka_on_spark.metadata.voter_upkeep import files_to_expire
 from kafka_on_spark.store.root_urls import BETWEEN
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import BEGINNING

@@ -9,9 +9,9 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata import voter_log, voter_upkeep
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import encode_file, log_files, merge_files
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
 from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.store.delta import delta_log

@@ -7,12 +7,12 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import CommitConflictError
-from kafka_on_spark.metadata import voter_log, voter_upkeep
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import LogFile
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
 from kafka_on_spark.metadata.quorum.voter_table import RaftBatch
+from kafka_on_spark.metadata.quorum.voter_upkeep import files_to_merge
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
-from kafka_on_spark.metadata.voter_upkeep import files_to_merge
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import BEGINNING
 

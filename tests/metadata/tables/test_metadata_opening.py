@@ -2,9 +2,10 @@
 
 import pytest
 
-from kafka_on_spark.metadata import metadata_files, metadata_service, voter_log, voter_upkeep
+from kafka_on_spark.metadata import metadata_files, metadata_service
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.image import ControllerResult
-from kafka_on_spark.metadata.metadata_log import create_metadata_log
+from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
 from kafka_on_spark.node.opening import open_metadata
 from kafka_on_spark.store.roots import RootFiles, StorageOptions

@@ -14,8 +14,8 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterError,
     KafkaStorageError,
 )
-from kafka_on_spark.metadata import voter_upkeep
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.quorum import voter_upkeep
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import commit_path

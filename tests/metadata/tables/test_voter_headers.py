@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import (
     LogFile,
     add_file,
@@ -14,7 +15,6 @@ from kafka_on_spark.metadata.metadata_files import (
     raft_log_of,
     table_of,
 )
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     RaftBatch,

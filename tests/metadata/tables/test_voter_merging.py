@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.metadata import voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_upkeep
 from kafka_on_spark.metadata.quorum.raft import adopt, append, fetch
 from kafka_on_spark.metadata.quorum.voter_table import BatchKind, TableChange
 from kafka_on_spark.metadata.records import MetadataBatch

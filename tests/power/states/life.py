@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata import voter_log, voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
 from kafka_on_spark.store.delta import delta_log, log_cleaning
 from tests.power.states.changes import Promise
 from tests.power.states.crashes import Record

@@ -15,8 +15,8 @@ import pytest
 
 from kafka_on_spark.fsck import metadata_audit, replica_audit
 from kafka_on_spark.log import evidence, segments
-from kafka_on_spark.metadata import snapshots, voter_log
-from kafka_on_spark.metadata.quorum import voter_calls
+from kafka_on_spark.metadata import snapshots
+from kafka_on_spark.metadata.quorum import voter_calls, voter_log
 from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.delta import checkpoints, delta_log, table_history

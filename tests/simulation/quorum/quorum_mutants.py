@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from kafka_on_spark.metadata import voter_log
-from kafka_on_spark.metadata.quorum import elector, raft
+from kafka_on_spark.metadata.quorum import elector, raft, voter_log
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import (

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog, create_metadata_log
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit
 from kafka_on_spark.store.delta.table_history import table_steps

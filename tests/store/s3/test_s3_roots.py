@@ -11,8 +11,8 @@ from kafka_on_spark.controller.upkeep import RootOrder, clean_root_task
 from kafka_on_spark.log.segments import RECORD_SCHEMA
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata import temporaries
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.image import BrokerRegistration
-from kafka_on_spark.metadata.metadata_log import create_metadata_log
 from kafka_on_spark.metadata.records import BrokerState, ConfigRecord, Stamp
 from kafka_on_spark.store import new_roots
 from kafka_on_spark.store.new_roots import prepare_root

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.metadata.records import (
     ConfigRecord,

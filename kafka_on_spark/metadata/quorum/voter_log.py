@@ -77,9 +77,9 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     is_snapshot_of,
     newest_voters,
 )
+from kafka_on_spark.metadata.quorum.voter_upkeep import VoterUpkeep
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
 from kafka_on_spark.metadata.snapshots import read_snapshot, snapshot_ends, write_snapshot
-from kafka_on_spark.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.store.deadlines import RootHangsError, on_root
 from kafka_on_spark.store.delta.delta_files import log_folder
 from kafka_on_spark.store.delta.delta_log import DeltaLog

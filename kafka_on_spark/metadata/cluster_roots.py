@@ -1,4 +1,4 @@
-"""The metadata log of a cluster, by its metadata roots: a quorum over voters' Delta tables.
+"""The metadata log of a cluster as its roots have it: created, opened, and with hints beside it.
 
 A creation makes a table on each root, then the file that names the table, then the log's beginning.
 One that is cut off between the first two leaves an empty table without a name, which stays. The
@@ -45,6 +45,7 @@ from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations, given_up
 from kafka_on_spark.metadata.quorum.voter_calls import SideBySide
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
+from kafka_on_spark.metadata.quorum.voter_log import VoterLog
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     RaftLog,
@@ -52,9 +53,8 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterKey,
     VoterSet,
 )
+from kafka_on_spark.metadata.quorum.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.metadata.voter_log import VoterLog
-from kafka_on_spark.metadata.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX, UnsafeFileError
