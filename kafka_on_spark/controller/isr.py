@@ -1,9 +1,9 @@
 """Where ISRs shrink and expand, and all else that a round's reports lead to, decided together.
 
 The ISR shrinks by lag, and expands by AlterPartition's checks (KIP-497). A member also leaves if
-its broker fails or drains (`brokers`), and a leader if its replica can't be read. Lag in time needs
-no heartbeat: it is now minus the append time of the first batch that a follower lacks. A wrong
-clock moves a follower out or in at another time; it loses nothing.
+its broker fails or drains, or an append goes on without it (`brokers`), and a leader if its replica
+can't be read. Lag in time needs no heartbeat: it is now minus the append time of the first batch
+that a follower lacks. A wrong clock moves a follower out or in at another time; it loses nothing.
 
 One commit has the decisions of all partitions. Each is independent: a report that is not current
 any more leads to nothing, and does not affect the others.

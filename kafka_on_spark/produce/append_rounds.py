@@ -233,7 +233,7 @@ class AppendRounds:
                 )
                 for each in pending
             )
-            self._refuse()
+            self._answer_early()
             error = self._pause(next(pauses))
             if error is not None:
                 self._not_concluded(error)
@@ -433,7 +433,7 @@ class AppendRounds:
             error = type(error)(words, **{**error.context, "may_be_committed": True})
         self._answer(batch, error)
 
-    def _refuse(self) -> None:
+    def _answer_early(self) -> None:
         """Answer for what can't be written, or committed, before people make room."""
         for each in self._pending():
             if each.running is not None:
