@@ -482,7 +482,8 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         self._options = _check(given, schema, overwrite=overwrite, is_stream=True)
         self._run = run
         self._plan: WritePlan | None = None
-        if run not in _RUNS:  # else it is created to append, and the plan comes with the rows
+        # The process that appends the run's batches has its node: the plan comes with the rows.
+        if run not in _RUNS:
             node, _ = cached_node(*_place(self._options), is_patient=True)
             self._plan = _plan(node.metadata, self._options, has_producer=True, is_stream=True)
 

@@ -397,7 +397,7 @@ class QuorumLog:
         return led.is_confirmed
 
     def _resolve(self, write: _Write, began_ms: int, until_ms: int) -> None:
-        """Return once a write is committed of which that is open; its first put began at
+        """Return once a write whose outcome is open is committed; its first put began at
         `began_ms`. As long as the leader's table is as it was, the same is put again at the same
         version; a leader that takes no commits is replaced."""
         is_alone = self.tables.is_alone
