@@ -126,7 +126,7 @@ def read_pieces(
     """
     reading = _Reading(order, replicas, order.start_offset)
     while reading.position < order.end_offset:
-        reading.log_start_offset, reading.is_unfinished = None, False
+        reading = replace(reading, log_start_offset=None, is_unfinished=False)
         reasons: list[str] = []
         gone: OffsetOutOfRangeError | None = None
         for address in order.candidates:
