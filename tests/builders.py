@@ -71,7 +71,6 @@ def disk(broker_id: int) -> DirectoryId:
 
 
 def uuid_on(broker_id: int) -> ReplicaUuid:
-    """Return the uuid of the replica on a broker."""
     return ReplicaUuid(f"uuid{broker_id}")
 
 
@@ -130,7 +129,6 @@ def partition(
 def broker(
     broker_id: int, *, rack: str | None = None, state: BrokerState = BrokerState.ACTIVE
 ) -> BrokerRegistration:
-    """Return a broker's registration."""
     return BrokerRegistration(
         broker_id=BrokerId(broker_id),
         broker_epoch=BrokerEpoch(0),
@@ -218,7 +216,6 @@ def inspection(state: PartitionRegistration, broker_id: BrokerId) -> ReplicaInsp
 
 
 def address(broker_id: int = 1, *, root: str | None = None, **fields: Any) -> ReplicaAddress:
-    """Return where the replica of partition 0 on a broker is."""
     given = {
         "root": root or f"memory://{broker_id}",
         "topic": TOPIC,
@@ -231,12 +228,10 @@ def address(broker_id: int = 1, *, root: str | None = None, **fields: Any) -> Re
 
 
 def identity(broker_id: int = 1) -> ReplicaIdentity:
-    """Return what a table says of itself."""
     return address(broker_id).identity
 
 
 def stamp(sequence: int, *, producer: str = "p", epoch: int = 0, digest: int = 7) -> ProducerStamp:
-    """Return a producer's stamp."""
     return ProducerStamp(
         producer_id=producer,
         producer_epoch=ProducerEpoch(epoch),

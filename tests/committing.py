@@ -18,8 +18,6 @@ def replay(image, result):
 
 
 class Metadata:
-    """Has an image, and commits to it."""
-
     def __init__(self, image):
         self.image = image
         self.commits = 0

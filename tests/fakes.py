@@ -101,7 +101,6 @@ class _Table:
         return replace(state, producers=self.written[self.number] if self.number else {})
 
     def _known(self) -> tuple[int, ReplicaState]:
-        """Return how many of the changes are in a state that is known, and that state."""
         if self._applied is not None:
             applied, state = self._applied
             begins = self.changes[: len(applied)]
@@ -309,8 +308,6 @@ def _nothing(state: ReplicaState) -> LogChange:
 
 
 class MemoryReplicaStore:
-    """A ReplicaStore in memory."""
-
     def __init__(self, roots: MemoryRoots, *, checks_segments: bool = False) -> None:
         self._roots = roots
         self._checks_segments = checks_segments

@@ -9,7 +9,6 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 def page(name: str) -> str:
-    """Return a page's Markdown."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 

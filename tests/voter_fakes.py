@@ -109,12 +109,10 @@ class MemoryVoterRoot:
 
     @property
     def table(self) -> VoterTable:
-        """The newest version."""
         return self.versions[-1]
 
     @property
     def writes(self) -> list[str]:
-        """The write ids in its log."""
         return [each.write_id for each in self.table.log.batches]
 
     def check_answers(self) -> None:
@@ -142,7 +140,6 @@ class MemoryVoterRoot:
         del self.versions[self.flushed :]
 
     def restore(self, version: int) -> None:
-        """Restore the table from a copy as of `version`."""
         del self.versions[version + 1 :]
         self.flushed = min(self.flushed, len(self.versions))
 
@@ -394,7 +391,6 @@ class MemoryQuorum:
             self.lead(0, epoch=1)
 
     def process(self, name: str = "p", **times: int) -> Process:
-        """Start a process."""
         return Process(self, name, replace(SETTINGS, **times))
 
     def lead(self, node: int, *, epoch: int, voters: Sequence[int] | None = None) -> None:

@@ -46,8 +46,6 @@ def cluster(shared_disks):
 
 @pytest.fixture
 def new_topic(cluster):
-    """Makes topics of names that no other test has."""
-
     def make(**arguments):
         name = f"topic-{next(_NUMBERS)}"
         cluster.create_topic(name, **{"replication_factor": 3, **arguments})

@@ -208,7 +208,6 @@ class Disks:
 
 @contextmanager
 def new_disks(brokers: int = 3, **arguments) -> Iterator[Disks]:
-    """Give a new cluster on disks of its own."""
     with quick_folder() as folder, patient_passes():
         disks = Disks(folder)
         disks.create(brokers, **arguments)
@@ -248,12 +247,10 @@ def restored(base: Path) -> Iterator[Disks]:
 
 
 def partition_of(cluster: Cluster, topic: str, partition: int = 0):
-    """Return a partition's registration."""
     return cluster.image.topic(topic).partitions[partition]
 
 
 def isr_of(cluster: Cluster, topic: str, partition: int = 0) -> list[int]:
-    """Return who is in sync."""
     return sorted(partition_of(cluster, topic, partition).isr)
 
 
@@ -263,7 +260,6 @@ def values_of(cluster: Cluster, topic: str) -> list[bytes]:
 
 
 def records(*values: bytes, key: bytes = b"key") -> list[tuple[bytes, bytes]]:
-    """Return records of one key."""
     return [(key, value) for value in values]
 
 

@@ -56,7 +56,6 @@ class Applicability:
 
 
 def read_rules(file: Path = FILE) -> Applicability:
-    """Return the rules of `file`."""
     given = tomllib.loads(file.read_text(encoding="utf-8"))
     reasons = {
         each["id"]: Reason(each["id"], each["why"], tuple(each.get("covered_by", ())))

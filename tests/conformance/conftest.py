@@ -25,7 +25,6 @@ def pytest_configure(config):
 
 
 def folder_of(config):
-    """Return the folder whose vectors are run."""
     folder = config.getoption("--vectors", default=None)
     return OURS if folder is None else Path(folder)
 

@@ -43,7 +43,6 @@ class Disks:
         self.segments = MemorySegmentStore(self.roots)
 
     def put(self, broker_id: BrokerId, state: ReplicaState) -> None:
-        """Have `state` be the replica on a broker."""
         address = self.addresses[broker_id]
         self.replicas.create(address)
         for batch in state.batches:
@@ -92,7 +91,6 @@ class Disks:
 
 
 def fetch_once(world: World, broker_id: BrokerId) -> Fetched:
-    """Have one follower of `world` fetch from its leader."""
     disks = Disks(world)
     disks.put(world.local, world.leader)
     disks.put(broker_id, world.followers[broker_id])

@@ -19,7 +19,6 @@ class FetchTimes:
     last_fetch_ms: int = 0
 
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
-        """Note a fetch from `offset`."""
         if offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self.last_fetch_leader_end:

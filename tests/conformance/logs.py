@@ -36,7 +36,6 @@ def batch_of(
 def segment_of(
     base_offset: int, epoch: int, count: int = 1, *, timestamp_ms: int = 0, name: str = ""
 ) -> Segment:
-    """Return the file of a batch."""
     return Segment(
         file_name=segment_name(LeaderEpoch(epoch), f"{base_offset}x{epoch}x{count}{name}", "d"),
         size_bytes=RECORD_BYTES * count,

@@ -211,7 +211,6 @@ def _call(
 
 
 def kafka_names(error: KafkaOnSparkError) -> frozenset[str]:
-    """Return the names that Kafka gives to `error`."""
     if type(error) in KAFKA_NAMES:
         return KAFKA_NAMES[type(error)]
     words = re.findall("[A-Z][a-z]*", type(error).__name__.removesuffix("Error"))

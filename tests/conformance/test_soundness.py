@@ -43,7 +43,6 @@ def changed(value):
 
 
 def with_wrong(vector, place, name):
-    """Return `vector` with one of its expectations changed."""
     steps, expected = deepcopy(vector.steps), deepcopy(vector.expected)
     holder, key = (expected, name) if place == "expected" else (steps[place], "expect")
     if place != "expected" and name:

@@ -63,7 +63,6 @@ class World:
 
     @property
     def partition(self) -> PartitionRegistration:
-        """The partition as registered."""
         found = self.image.partition(KEY)
         assert found is not None
         return found
@@ -78,7 +77,6 @@ class World:
         self.image = committed(self.image, records, time_ms=self.now_ms)
 
     def change(self, change: PartitionChange) -> None:
-        """Commit a change of the partition."""
         self.commit(change_record(self.image, KEY, self.partition, change, "as the vector says"))
 
     def register(self, registration: PartitionRegistration) -> None:
@@ -110,13 +108,11 @@ class World:
         )
 
     def report_of(self, broker_id: BrokerId):
-        """Return what a task reports of one follower."""
         state = self.followers[broker_id]
         place = address(broker_id, directory_id=self.directories.get(broker_id, disk(broker_id)))
         return state_report(place, state, self.leader)
 
     def report(self):
-        """Return what a round reports of the partition."""
         return partition_report(
             KEY,
             self.partition,

@@ -32,7 +32,6 @@ def needed():
 
 @contextmanager
 def browser():
-    """Give a browser that is closed at the end."""
     playwright, path = needed()
     with playwright.sync_playwright() as driver:
         launched = driver.chromium.launch(
@@ -46,7 +45,6 @@ def browser():
 
 @contextmanager
 def console_of(cluster, **arguments):
-    """Give the address of a console."""
     console = Console(cluster, **arguments)
     thread = threading.Thread(target=console.run, name="console server", daemon=True)
     thread.start()

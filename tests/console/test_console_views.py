@@ -33,7 +33,6 @@ ADDED = PartitionKey(TOPIC_ID, 1)
 
 
 def plain(view):
-    """Return a view as the page gets it."""
     return json.loads(json.dumps(view))
 
 

@@ -24,8 +24,6 @@ WAIT_S = 60
 
 
 class Asking:
-    """Asks a console for its views."""
-
     def __init__(self, address):
         self.base, self.token = address.split("/#token=")
 
@@ -212,7 +210,6 @@ def hanging_console(disks, patches):
 
 
 def ask_and_forget(asking, path):
-    """Ask for what never comes."""
     host = asking.base.removeprefix("http://")
     asked = socket.create_connection(host.split(":"))
     head = f"GET /api/{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {asking.token}"

@@ -37,7 +37,6 @@ def drop_below(disks, address, offset):
 
 
 def names_of(state):
-    """Return the files that a log names."""
     return sorted(each.file_name for part in state.batches for each in part.segments)
 
 

@@ -36,7 +36,6 @@ def created(stored_roots):
 
 @pytest.fixture
 def stored_voters(created, stored_roots):
-    """Return the roots on the store as they were created."""
     folder, identities, options, contents = created
     _, _, store = stored_roots
     store.put_objects(folder, contents)

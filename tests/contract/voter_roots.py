@@ -93,12 +93,10 @@ def create_roots(folder, options):
 
 
 def delta_roots(folder, options, monkeypatch):
-    """Return roots that are created in a folder."""
     return created_roots(folder, create_roots(folder, options), options, monkeypatch)
 
 
 def created_roots(folder, identities, options, monkeypatch):
-    """Return the roots that were created in a folder."""
     faults, paths = _Faults(monkeypatch), _paths(folder)
 
     def empty(node):

@@ -77,7 +77,6 @@ def cut_short(world, topic, at, number=0):
 
 
 def appended(world, topic, end, number=0):
-    """Have records appended to a partition up to `end`."""
     partition = world.image.topic(topic).partitions[number]
     return world.replay(
         HighWatermarkRecord(

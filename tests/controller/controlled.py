@@ -96,7 +96,6 @@ class World:
         return MetadataImage().replay(*self.log.batches)
 
     def kinds(self, since=1):
-        """Return what each commit since has, for short."""
         return [
             [type(record).__name__ for record in batch.records]
             for batch in self.log.batches[since:]

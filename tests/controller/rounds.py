@@ -128,7 +128,6 @@ class Rounds:
         )
 
     def node(self):
-        """Return the node of a process that does rounds."""
         return node_of(
             self.metadata,
             self.clock,

@@ -140,7 +140,6 @@ def headless(isr: str = "1", **fields):
 
 
 def after(image, inspections, **arguments):
-    """Return the partition after the decision, or None if there is none."""
     records = elect_by_inspections(image, inspections, **arguments).records
     if not records:
         return None

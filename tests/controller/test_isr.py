@@ -237,7 +237,6 @@ def test_report_on_an_older_image_says_nothing(fields):
 
 
 def leaves(registration, *, broker_id=1, uuid=None, readable="2 3", fenced=""):
-    """Return whether a replica leaves the ISR."""
     image = image_of(*registration, fenced=fenced)
     result = leave_unreadable(
         image,

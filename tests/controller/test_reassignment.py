@@ -133,7 +133,6 @@ def test_a_rate_of_a_move_is_a_whole_number_from_1_on(rate):
 
 
 def row(image):
-    """Return a step of a reassignment."""
     one = only(image)
     lists = (one.replicas, one.adding_replicas, one.removing_replicas, sorted(one.isr))
     replicas, adding, removing, isr = (" ".join(map(str, each)) for each in lists)
@@ -430,7 +429,6 @@ def small_clusters(count):
 
 
 def fewest_bytes(before, allowed, sizes):
-    """Return the fewest bytes of all balanced assignments that there are."""
     replica_count = len(next(iter(before.values())))
     return min(
         bytes_moved(before, after, sizes)

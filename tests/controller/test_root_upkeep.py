@@ -41,12 +41,10 @@ class Roots:
         return [self.visited(order) for order in orders]
 
     def share(self, *, after_ms=0, work_ms_max=EVERY):
-        """Return what a round cleans."""
         self.work(after_ms=after_ms, work_ms_max=work_ms_max)
         return self.done
 
     def work(self, *, after_ms=0, work_ms_max=EVERY):
-        """Return what a round tells."""
         self.clock.advance(after_ms)
         self.done = []
         return self.upkeep.run_share(work_ms_max)

@@ -178,7 +178,6 @@ class Life:
 
 
 def stamps_below(folder: Path) -> Stamps:
-    """Return the stamps of everything in a folder."""
     stamps: Stamps = {}
     for parent, folders, files in os.walk(folder):
         stamps.update((Path(parent, name), None) for name in folders)

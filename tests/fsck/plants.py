@@ -112,7 +112,6 @@ class Plant:
         return self.folder / "_delta_log" / f"{version:020d}.json"
 
     def edit_commit(self, version: int, edit: Callable[[dict], None]) -> None:
-        """Change the actions of a commit that is there."""
         edit_commit(self.commit_file(version), edit)
 
     def roll_back(self, versions: int = 1) -> int:

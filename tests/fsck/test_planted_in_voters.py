@@ -68,7 +68,6 @@ def voter_log(base, name):
 
 
 def leader_of(base):
-    """Return the leader's name, and the others'."""
     tables = {name: voter_log(base, name).load() for name in NAMES}
     (leader,) = [name for name, table in tables.items() if table.leads and table.quorum_epoch > 1]
     return leader, [name for name in NAMES if name != leader]

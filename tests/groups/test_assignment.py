@@ -63,7 +63,6 @@ def shared(image):
 
 
 def owned(image):
-    """Return the numbers of the partitions by owner."""
     return {
         name: sorted(key.partition for key in each.owned)
         for name, each in image.consumer_groups["g"].members.items()

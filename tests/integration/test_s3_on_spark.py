@@ -55,7 +55,6 @@ def append(cluster, frame, sequence):
 
 
 def loaded(spark, stores, cluster, topic, *, is_stream=False):
-    """Return a frame of a topic."""
     reader = spark.readStream if is_stream else spark.read
     options = {"cluster": cluster.root, "subscribe": topic, **stores.in_spark()}
     if is_stream:
@@ -64,7 +63,6 @@ def loaded(spark, stores, cluster, topic, *, is_stream=False):
 
 
 def save(frame, stores, cluster, topic):
-    """Append a frame by the sink."""
     options = {"cluster": cluster.root, "topic": topic, **stores.in_spark()}
     frame.write.format("kafka_on_spark").mode("append").options(**options).save()
 
@@ -95,7 +93,6 @@ def values_by_key(rows):
 
 
 def expected(appends, count=RECORDS, keys=7):
-    """Return the same of `appends` appends of `numbered`."""
     values = [number for _ in range(appends) for number in range(count)]
     return {
         f"key-{key}".encode(): [each for each in values if each % keys == key]

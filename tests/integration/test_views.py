@@ -54,7 +54,6 @@ def disks(spark):
 
 @pytest.fixture(scope="module")
 def cluster(disks):
-    """The cluster, opened with Spark."""
     return disks.opened[1]
 
 

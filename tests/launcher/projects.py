@@ -26,8 +26,6 @@ SYSTEM_TOOLS = [
 
 @dataclass
 class Started:
-    """What came of one start."""
-
     code: int
     lines: list[str]
     error: str

@@ -44,7 +44,6 @@ class CutReader:
         return self._apply(number, Offset(0), {}, tombstones_max=None)
 
     def read_changes(self, number: int) -> bool:
-        """Read what has changed since the table that was read."""
         if self._read is None:
             return False
         start, table = self._read

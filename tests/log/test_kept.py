@@ -24,7 +24,6 @@ def log_of(text: str) -> list[KeyedRecord]:
 def kept_by_compactor(
     records: list[KeyedRecord], *, compacted_below: int, tombstones_below: int
 ) -> list[KeyedRecord]:
-    """Return what the compactor keeps of a log."""
     offsets = np.array([each.offset for each in records], np.int64)
     keys = pa.array([each.key for each in records], pa.binary())
     values = pa.array([None if each.is_tombstone else b"v" for each in records], pa.binary())

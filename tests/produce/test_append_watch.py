@@ -60,7 +60,6 @@ class World:
         return MetadataService(self.log, self.clock, random=lambda: 0.5)
 
     def commit(self, *records):
-        """Commit as another process does."""
         other = self.process()
         other.catch_up()
         other.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)

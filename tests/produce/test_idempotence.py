@@ -46,14 +46,12 @@ def world():
 
 
 def begin(runs, producer_id, epoch, sequence):
-    """Begin an append as its callers do."""
     check_producer(producer_id, epoch, sequence)
     append = NextAppend(producer_id=producer_id, sequence=sequence, producer_epoch=epoch)
     return runs.begin(append)
 
 
 def runs(world):
-    """Return the runs of another process."""
     return ProducerRuns(node_of(world.metadata(), world.clock))
 
 

@@ -161,7 +161,6 @@ def draw(cluster: Cluster, folder: Path) -> None:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the options."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("folder", type=Path, help="a new or an empty folder")
     parser.add_argument("--pictures", type=Path, help="folder to write the pictures to")

@@ -21,7 +21,6 @@ CUTS_MAX = 100_000
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the options."""
     parser = Parser(COMMAND, __doc__)
     parser.add_argument(
         "--cuts", type=number(1, CUTS_MAX, "cuts", int), default=50, help="how many (default 50)"

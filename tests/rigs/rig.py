@@ -97,7 +97,6 @@ def write_report(values: Mapping[str, Any], folder: Path) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the run ran on."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": os.cpu_count(),
@@ -108,5 +107,4 @@ def machine() -> dict[str, Any]:
 
 
 def now() -> str:
-    """Return the time for people."""
     return datetime.now(UTC).isoformat(timespec="seconds")

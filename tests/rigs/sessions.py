@@ -22,7 +22,6 @@ class Found:
 
 
 def running(sessions: Collection[int]) -> list[Found]:
-    """Return what runs in these sessions."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdecimal():

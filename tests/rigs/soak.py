@@ -29,7 +29,6 @@ long enough to judge these files needs it."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the options."""
     parser = Parser(COMMAND, __doc__)
     parser.add_argument(
         "--minutes",

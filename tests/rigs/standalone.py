@@ -40,7 +40,6 @@ class StandaloneError(Exception):
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the options."""
     parser = Parser(COMMAND, __doc__.splitlines()[0])
     parser.add_argument("verb", choices=["start", "stop"])
     parser.add_argument("--workers", type=_count, default=2, help="number of workers (default 2)")

@@ -23,7 +23,6 @@ VOTERS = (1, 3, 5)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the options."""
     parser = Parser(COMMAND, __doc__)
     parser.add_argument(
         "--minutes",

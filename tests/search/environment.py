@@ -30,8 +30,6 @@ class Allowance:
 
 
 class Environment:
-    """The events of a scope."""
-
     def __init__(self, world: World) -> None:
         self._world = world
         self._allowances = Numbers()
@@ -42,12 +40,10 @@ class Environment:
         return self._allowances.of(allowance, allowance)
 
     def first(self) -> int:
-        """Return the allowance at the beginning."""
         scope = self._world.scope
         return self._number(Allowance(scope.fencings, scope.wipes, scope.expiries))
 
     def losses(self, number: int) -> int:
-        """Return how many disks have been lost."""
         allowance: Allowance = self._allowances.values[number]
         return self._world.scope.wipes - allowance.wipes
 

@@ -102,7 +102,6 @@ class Appending:
     carried: Carried = Carried()
 
     def run(self, process: Process) -> "Acked | Refused | Appending":
-        """Try once."""
         carried = self.carried
         batch = PartitionBatch(
             key=KEY,
@@ -126,7 +125,6 @@ class Appending:
         return Refused(type(batch.error).__name__, is_unknown=is_unknown)
 
     def _round(self, process: Process, batch: PartitionBatch) -> bool:
-        """Return whether a round answers the append."""
         node = node_of(
             process.metadata,
             process.clock,
@@ -167,7 +165,6 @@ class Replicating:
     """Rounds of replication over every partition, without end."""
 
     def run(self, process: Process) -> "Replicating":
-        """Do one round."""
         fetches = _fetching(process)
         node = node_of(
             process.metadata,

@@ -61,8 +61,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An answer that is an error."""
-
     error: type[KafkaOnSparkError]
     message: str
 
@@ -148,7 +146,6 @@ class States(Numbers):
         self._at_versions: dict[tuple[int, int], ReplicaState] = {}
 
     def number(self, state: ReplicaState) -> int:
-        """Return a state's number."""
         key = (
             state.identity,
             state.log_start_offset,
@@ -162,7 +159,6 @@ class States(Numbers):
         return self.of(key, replace(state, version=0))
 
     def at_version(self, number: int, version: int) -> ReplicaState:
-        """Return a state as that of a version."""
         key = (number, version)
         if key not in self._at_versions:
             self._at_versions[key] = replace(self.values[number], version=version)
@@ -178,7 +174,6 @@ class Images(Numbers):
         self._records: dict[News, tuple[Record, ...]] = {}
 
     def number(self, image: MetadataImage) -> int:
-        """Return an image's number."""
         states = tuple(
             (each.broker_id, each.broker_epoch, each.directory_id, each.state)
             for each in image.brokers.values()
@@ -396,7 +391,6 @@ class _MetadataLog:
 
 
 def with_partition_epoch(image: MetadataImage, partition_epoch: int) -> MetadataImage:
-    """Return `image` with its partition at another partition epoch."""
     topic = image.topics[KEY.topic_id]
     partition = replace(topic.partitions[0], partition_epoch=partition_epoch)
     topics = {KEY.topic_id: replace(topic, partitions=partition_map({0: partition}))}

@@ -61,14 +61,12 @@ class Scope:
     has_compaction: bool = False
 
     def __str__(self) -> str:
-        """Name what is not as by default."""
         given = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
         told = (f"{name}={value}" for name, value, default in given if value != default)
         return ", ".join(told) or "as by default"
 
     @property
     def epoch_max(self) -> LeaderEpoch:
-        """The last leadership."""
         return LeaderEpoch(self.elections)
 
     @property
@@ -78,12 +76,10 @@ class Scope:
 
     @property
     def in_sync(self) -> tuple[BrokerId, ...]:
-        """The brokers that are in sync at the beginning."""
         return brokers(self.replicas if self.isr is None else self.isr)
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return the topic's settings."""
         return {
             "min.insync.replicas": str(self.min_isr),
             "unclean.leader.election.enable": str(self.is_unclean).lower(),
@@ -95,11 +91,9 @@ class Scope:
 
     @property
     def producer(self) -> ProducerStamp | None:
-        """The stamp of each append."""
         return stamp(0) if self.is_retry else None
 
     def programs(self) -> list[Program]:
-        """Return what each process runs."""
         programs: list[Program] = [Appending(each, producer=self.producer) for each in self.values]
         programs += [Replicating() for _ in range(self.rounds)]
         programs += [Recovering()] * self.has_recovery

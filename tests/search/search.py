@@ -64,8 +64,6 @@ class Found:
 
 
 class Search:
-    """One search."""
-
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.world = World(scope)
@@ -84,7 +82,6 @@ class Search:
         self._done: Counter[str] = Counter()
 
     def first(self) -> State:
-        """Return the state that all begins with."""
         world = self.world
         disks = [world.first_disk(each) for each in BROKERS]
         past, allowance = world.past_number(world.first_past()), self.environment.first()
@@ -353,6 +350,5 @@ class Search:
 
 
 def search(scope: Scope, states_max: int = 100_000_000) -> Found:
-    """Visit every state of `scope`, up to so many; return what was found."""
     with CollectorPaused():  # until the states are gone
         return Search(scope).run(states_max)

@@ -18,7 +18,6 @@ IMAGE, DISK, PAST, ALLOWANCE, SLOTS = 0, 1, 4, 5, 6
 
 
 def changed_at(state: State, place: int, number: int) -> State:
-    """Return the state with another number at `place`."""
     return (*state[:place], number, *state[place + 1 :])
 
 
@@ -33,17 +32,14 @@ class Inspector:
         self._checked: set[tuple[int, ...]] = set()
 
     def logs(self, state: State, registration: Any) -> dict[BrokerId, ReplicaState]:
-        """Return the logs of live replicas."""
         logs = {each: self.log(state, registration, each) for each in self._scope.brokers}
         return {each: log for each, log in logs.items() if log is not None}
 
     def log(self, state: State, registration: Any, broker_id: Any) -> Any:
-        """Return the log of a live replica, or None."""
         disk = self._world.disks.values[state[DISK + broker_id - 1]]
         return self._world.live_state(registration, disk, broker_id)
 
     def losses(self, state: State) -> int:
-        """Return how many disks have been lost."""
         return self._environment.losses(state[ALLOWANCE])
 
     def acked(self, state: State) -> list[tuple[str, int]]:

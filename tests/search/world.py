@@ -42,8 +42,6 @@ NO_DISK = DirectoryId("none")
 
 
 class Violation(Exception):  # noqa: N818 - the domain's word
-    """An invariant does not hold."""
-
     def __init__(self, invariant: str, message: str) -> None:
         super().__init__(f"{invariant}: {message}")
         self.invariant = invariant
@@ -185,11 +183,9 @@ class World:
         return self.disk_number(each.with_table(address.replica_uuid, empty)), "made"
 
     def disk_number(self, each: Disk) -> int:
-        """Return a disk's number."""
         return self.disks.of(each, each)
 
     def past_number(self, past: Past) -> int:
-        """Return a past's number."""
         return self.pasts.of(past, past)
 
     def image_after(
@@ -220,7 +216,6 @@ class World:
         return replace(with_partition_epoch(after, PARTITION_EPOCH), offset=OFFSET), epoch
 
     def registration(self, image: int) -> PartitionRegistration:
-        """Return the partition in an image."""
         found: PartitionRegistration | None = self.images.values[image].partition(KEY)
         assert found is not None
         return found

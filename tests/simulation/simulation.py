@@ -84,8 +84,6 @@ class Outcome:
 
 
 class Simulation:
-    """One run of one plan."""
-
     _ended_seen = 0
 
     def __init__(self, plan: Plan) -> None:
@@ -163,7 +161,6 @@ class Simulation:
     # Decisions: drawn, and done
 
     def draw(self) -> Decision:
-        """Return the next decision of this seed."""
         rng = self._rng
         drawn = rng.random
         for name, rate in self._rates:
@@ -374,7 +371,6 @@ def _short_minutes(is_short: bool) -> Iterator[None]:
 
 
 def simulate(plan: Plan) -> Outcome:
-    """Run a plan; return what became of it."""
     with (
         _snapshots_every(plan.snapshot_records),
         _merges_of(plan.merge_fan_in),

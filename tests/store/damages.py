@@ -8,7 +8,6 @@ LAST = 5
 
 
 def up_to_last(log):
-    """Return a table of one commit with commits up to LAST."""
     commit_times(log, LAST - 1)
     log.refresh()
     return log

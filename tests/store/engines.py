@@ -92,7 +92,6 @@ class KeptTable:
         return sorted(named.union(dice.sample(others, min(drawn_max, len(others)))))
 
     def content(self, version):
-        """Return the bytes of a commit."""
         return self.files.read(commit_path(self.uri, version), 10**9)
 
     def walk(self):

@@ -34,13 +34,11 @@ class LeftTables:
         self.folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def note(self, test, uris):
-        """Note that a test has ended, and the tables that it leaves."""
         name = f"tables-{os.environ.get('PYTEST_XDIST_WORKER', 'all')}.txt"
         with open(self.folder / name, "a") as file:
             file.write("".join(f"{each}\n" for each in ("\t".join((test, *uris)),)))
 
     def wait_for(self, tests):
-        """Return the tables that some tests have left, once all of them have ended."""
         end = time.monotonic() + WAIT_SECONDS
         while missing := set(tests) - self._noted().keys():
             assert time.monotonic() < end, f"{len(missing)} tests have not ended: {min(missing)}"

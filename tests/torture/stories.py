@@ -54,7 +54,6 @@ class Story:
     def answer(
         self, index: int, kind: str = OK, *, base: int | None = None, process: str = "a.1"
     ) -> None:
-        """End an append."""
         self.add(kind, APPEND, index, process, bases={KEY: base})
 
     def append(
@@ -78,7 +77,6 @@ class Story:
         assign: int = 0,
         **fields: Any,
     ) -> None:
-        """Read at once."""
         index = self.begin(POLL, process)
         rows = [[*record, None][:3] for record in records]
         self.add(

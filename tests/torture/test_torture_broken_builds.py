@@ -90,7 +90,6 @@ class Stage:
         return result
 
     def read_log(self) -> None:
-        """Read all at the end."""
         writer = HistoryWriter(self.folder, "torture.1")
         with Cluster.open(self.disks.metadata_root) as cluster:
             for topic in TOPICS:

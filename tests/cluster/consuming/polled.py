@@ -9,7 +9,6 @@ def values(table):
 
 
 def drained(consumer, count):
-    """Return the values of so many records."""
     found = []
     while len(found) < count:
         table = consumer.poll(SOON)

@@ -30,7 +30,6 @@ def cluster(disks):
 
 
 def number_with_records(cluster):
-    """Return the partition that has the records."""
     return max((0, 1), key=lambda number: partition_of(cluster, "orders", number).high_watermark)
 
 

@@ -64,7 +64,6 @@ def wait_for(condition):
 
 
 def holder(cluster, processes):
-    """Return which of the processes holds the lease, or None."""
     lease = cluster.image.controller
     if lease is None or lease.controller_id is None:
         return None

@@ -27,7 +27,6 @@ def forget():
 
 @pytest.fixture
 def openings(monkeypatch):
-    """Return the roots that were opened."""
     openings, open_node = [], sink.open_node
 
     def opened(root, *args, **more):

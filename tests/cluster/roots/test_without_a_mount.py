@@ -52,7 +52,6 @@ def _appends_on(machine, metadata_root):
 
 
 def _run(machine, metadata_root, code, *arguments):
-    """Run code in a process of a machine; return what it prints."""
     return printed_by(MAIN + code, str(metadata_root), *arguments, folder=machine).strip()
 
 

@@ -20,7 +20,6 @@ longer where the process hardly runs. After that it would end without."""
 
 
 def wait_for(condition):
-    """Return what `condition` returns once it is true."""
     until = time.monotonic() + WAIT_S_MAX
     while time.monotonic() < until:
         found = condition()
@@ -31,8 +30,6 @@ def wait_for(condition):
 
 
 class Served:
-    """One such process."""
-
     def __init__(self, root, *options):
         command = [sys.executable, "-m", "kafka_on_spark.cli", "serve", "--cluster", str(root)]
         self.process = subprocess.Popen(
@@ -54,7 +51,6 @@ class Served:
 
     @property
     def log(self):
-        """What it has logged."""
         return [json.loads(each) for each in self.lines if each.startswith("{")]
 
     @property
@@ -63,7 +59,6 @@ class Served:
 
     @property
     def address(self):
-        """Where it answers, once it says so."""
         [address] = wait_for(
             lambda: [each.split()[-1] for each in self.messages if each.startswith("answers ")]
         )

@@ -20,7 +20,6 @@ CURL = "import sys, urllib.request as u; print(u.urlopen(sys.argv[-1]).read().de
 
 
 def calls(block):
-    """Return each call of a block, and the lines that it says."""
     parts = re.split(r"^\$ ", block, flags=re.M)[1:]
     return [(call, said.splitlines()) for call, _, said in (each.partition("\n") for each in parts)]
 

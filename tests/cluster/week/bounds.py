@@ -226,5 +226,4 @@ def _look_at_replaced(bounds: _Bounds, root: Path, table: Path) -> None:
 
 
 def told(flaws: list[Any]) -> str:
-    """Return flaws, a line each."""
     return "\n".join(map(str, flaws))

@@ -71,7 +71,6 @@ class SimulatedTime:
             self.kill_after -= 1
 
     def install(self, monkeypatch: Any) -> None:
-        """Have the product go by this time."""
         monkeypatch.setattr(SystemClock, "now_ms", lambda _: self.now_ms())
         monkeypatch.setattr(SystemClock, "monotonic_ms", lambda _: self.monotonic_ms())
         monkeypatch.setattr(SystemClock, "sleep_ms", lambda _, duration: self.pass_ms(duration))

@@ -102,7 +102,6 @@ class Traffic:
         self.disks.give_back(3)
 
     def keep_going(self) -> None:
-        """Do what the process does that keeps the cluster going."""
         self._steps += 1
         if self.is_time(HOUR_MS):
             self.cluster.run_controller()

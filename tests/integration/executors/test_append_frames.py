@@ -28,7 +28,6 @@ def disks():
 
 @pytest.fixture(scope="module")
 def cluster(spark, disks):
-    """The cluster, with its tasks on Spark."""
     with Cluster.open(disks.metadata_root, spark=spark) as cluster:
         yield cluster
 

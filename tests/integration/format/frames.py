@@ -16,12 +16,10 @@ STARTS_MAX = 5
 
 
 def source(spark, disks, topics, **options):
-    """Return a batch of topics."""
     return _with(spark.read, {"cluster": disks.metadata_root, "subscribe": topics, **options})
 
 
 def stream(spark, disks, topics, **options):
-    """Return a stream of topics."""
     return _with(spark.readStream, {"cluster": disks.metadata_root, "subscribe": topics, **options})
 
 
@@ -33,7 +31,6 @@ def _with(reader, options):
 
 
 def sink(frame, disks, topic, **options):
-    """Return the writer of a batch to a topic."""
     writer = frame.write.format("kafka_on_spark").mode("append")
     for name, value in {"cluster": disks.metadata_root, "topic": topic, **options}.items():
         if value is not None:
@@ -60,7 +57,6 @@ def rows_in(table):
 
 
 def bytes_of(value):
-    """Return what Spark gives as a bytearray."""
     return None if value is None else bytes(value)
 
 

@@ -29,7 +29,6 @@ def entry(number):
 
 
 def encoded(records):
-    """Return the bytes of a segment with `records`."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [
         {

@@ -36,7 +36,6 @@ class Bench:
         self._known: dict[bytes, str] = {}
 
     def clear(self) -> None:
-        """Have nothing on the disk."""
         shutil.rmtree(self.base)
         self.base.mkdir()
 
@@ -85,7 +84,6 @@ class Promises:
 
 
 def promises_at(changes: Sequence[Change], at: int) -> Promises:
-    """Return what was promised by then."""
     return Promises(each for each in changes[:at] if isinstance(each, Promise))
 
 

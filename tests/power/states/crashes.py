@@ -67,7 +67,6 @@ class _File:
         return self.flushed + fresh
 
     def digest(self, variant: str) -> bytes:
-        """Return the digest of `content`."""
         if variant not in self.digests:
             content = self.content(variant)
             self.digests[variant] = hashlib.blake2b(content, digest_size=16).digest()
@@ -81,7 +80,6 @@ class _Folder:
         self.pending_ids: frozenset[int] = frozenset()
 
     def take(self, change: Entry) -> None:
-        """Take a change that is pending."""
         self.pending.append(change)
         self.pending_ids |= {id(change)}
 
@@ -115,7 +113,6 @@ class PoweredDisk:
         self._ignored: set[int] = set()
 
     def apply(self, change: Change) -> None:
-        """Take a change."""
         if isinstance(change, Write):
             file = self._files[change.file]
             file.written += change.content
@@ -149,7 +146,6 @@ class PoweredDisk:
         return node in self._ignored
 
     def flush_all(self) -> None:
-        """Make all that is on the disk durable."""
         for node in (*self._files, *self._folders):
             self._flush(node)
 
@@ -256,7 +252,6 @@ class PoweredDisk:
         return digest.digest()
 
     def tree(self, choice: Choice) -> Tree:
-        """Return what is on the disk."""
         found: Tree = {}
 
         def visit(number: int, path: str) -> None:

@@ -52,7 +52,6 @@ def create(base: Path) -> Cluster:
 
 
 def create_topic(cluster: Cluster) -> None:
-    """Create the topic, unless it is there."""
     if TOPIC not in cluster.image.topic_ids:
         configs = {"min.insync.replicas": "2"}
         cluster.create_topic(TOPIC, replica_assignment={0: BROKERS}, configs=configs)
@@ -73,7 +72,6 @@ class Life:
         return cluster
 
     def create_topic(self, cluster: Cluster) -> None:
-        """Decide that there is a topic."""
         create_topic(cluster)
         self._recording.promise("topic", name=TOPIC)
 
@@ -86,12 +84,10 @@ class Life:
             self._recording.promise("record", offset=done.partitions[0].base_offset, value=value)
 
     def register(self, cluster: Cluster) -> None:
-        """Register another broker."""
         cluster.register_broker(LATER_BROKER, broker_root(self._base, LATER_BROKER))
         self._recording.promise("broker", broker_id=LATER_BROKER)
 
     def delete_records(self, cluster: Cluster, before: int) -> None:
-        """Delete records, and their files."""
         self._recording.promise("deletion", before=before)
         cluster.delete_records({(TOPIC, 0): before})
         cluster.run_controller()

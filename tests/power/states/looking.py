@@ -15,8 +15,6 @@ SEED = 15
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong with one state."""
-
     state: CrashState
     wrong: Sequence[str]
 
@@ -25,12 +23,10 @@ class Violation:
 
 
 def all_states(record: Record) -> list[CrashState]:
-    """Return the different states of a record."""
     return crash_states(record, random.Random(SEED), drawn=DRAWN)
 
 
 def spread(states: Sequence[CrashState], count: int) -> list[CrashState]:
-    """Return so many of them, evenly."""
     if len(states) <= count:
         return list(states)
     return [states[at * len(states) // count] for at in range(count)]

@@ -113,7 +113,6 @@ class Recording:
         return node
 
     def made_folder(self, path: str) -> None:
-        """Note a new folder."""
         folder, name = self._place(path)
         node = self._new_node(path)
         self.disk.folders[node] = {}
@@ -122,7 +121,6 @@ class Recording:
         self._may_die(path)
 
     def opened(self, path: str, descriptor: int) -> None:
-        """Note what a descriptor stands for."""
         self._open[descriptor] = self._node(path)
 
     def wrote(self, node: int, content: bytes) -> None:
@@ -153,11 +151,9 @@ class Recording:
         self.changes.append(Flush(node, ""))
 
     def node_of(self, descriptor: int) -> int | None:
-        """Return what a descriptor stands for."""
         return self._open.get(descriptor)
 
     def closed(self, descriptor: int) -> None:
-        """Forget a descriptor."""
         self._open.pop(descriptor, None)
 
     def locked(self) -> threading.RLock:

@@ -98,15 +98,12 @@ def promises_of(notes: Path, began_at: float, ended_at: float) -> Promises:
 
 
 class Check:
-    """The check of one snapshot."""
-
     def __init__(self, disk: Path, verdict: Verdict, promises: Promises) -> None:
         self._disk = disk
         self._verdict = verdict
         self._promises = promises
 
     def run(self) -> None:
-        """Fill in the verdict."""
         self._look_at_files()
         try:
             cluster = self._open()
@@ -212,7 +209,6 @@ def _kind_of(name: str) -> str:
 
 
 def check(disk: Path, notes: Path, cut: int, began_at: float, ended_at: float) -> Verdict:
-    """Return what there is in the snapshot that is mounted at `disk`."""
     verdict, begun = Verdict(cut), time.monotonic()
     Check(disk, verdict, promises_of(notes, began_at, ended_at)).run()
     verdict.seconds = time.monotonic() - begun

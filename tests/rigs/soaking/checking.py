@@ -29,7 +29,6 @@ class Sent:
 
 
 def sent_to(topic: str, notes: Iterable[tuple[str, Mapping[str, Any]]]) -> Sent:
-    """Return what the clients' notes say of a topic."""
     sent = Sent()
     for name, line in notes:
         if line.get("topic") != topic:
@@ -214,7 +213,6 @@ def copy_findings(events: Records, copies: Records, *, is_whole: bool) -> Iterat
 
 
 def _newest_of_first(copies: Records) -> dict[str, int]:
-    """Return the newest of the first records that are left of each client."""
     counts, newest = dict[str, int](), dict[str, int]()
     for rows in copies.values():
         for _, name, number in rows:

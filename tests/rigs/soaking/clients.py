@@ -35,8 +35,6 @@ MOVE_WAIT_S_MAX: Final = 120.0
 
 
 class Client:
-    """What all roles share."""
-
     def __init__(self, folder: SoakFolder, name: str, pauses: float) -> None:
         self.folder = folder
         self.name = name
@@ -74,7 +72,6 @@ class Client:
         return answer
 
     def next_numbers(self, count: int) -> range:
-        """Return the numbers of the next records."""
         first = self.sent
         self.sent += count
         return range(first, self.sent)
@@ -224,7 +221,6 @@ def _move(client: Client, cluster: Cluster) -> None:
 
 
 def run_spark(client: Client) -> None:
-    """Stream on Spark."""
     # In the function: the others need no Spark.
     from tests.rigs.soaking.streams import run_streams
 
@@ -245,7 +241,6 @@ ROLES: Final[dict[str, Callable[[Client], None]]] = {
 
 
 def main(role: str, folder: str, name: str, pauses: str) -> None:
-    """Run one role."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     client = Client(SoakFolder(Path(folder)), name, float(pauses))
     signal.signal(signal.SIGTERM, lambda *_: client.stop())

@@ -30,8 +30,6 @@ TOPICS: Final[Mapping[str, Mapping[str, object]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SoakFolder:
-    """Where everything of a run is."""
-
     path: Path
 
     @classmethod
@@ -44,12 +42,10 @@ class SoakFolder:
 
     @property
     def metadata_root(self) -> Path:
-        """The cluster's metadata root."""
         return self.path / "roots" / "metadata"
 
     @property
     def roots(self) -> list[Path]:
-        """The brokers' roots."""
         return [self.path / "roots" / f"broker-{number}" for number in BROKERS]
 
     @property
@@ -59,7 +55,6 @@ class SoakFolder:
 
     @property
     def logs(self) -> Path:
-        """What the processes print."""
         return self.path / "logs"
 
     def log_of(self, name: str) -> Path:
@@ -74,7 +69,6 @@ class SoakFolder:
         )
 
     def make_cluster(self) -> None:
-        """Create the cluster and its topics."""
         brokers = dict(zip(BROKERS, self.roots, strict=True))
         with Cluster.create(self.metadata_root, brokers, configs=CLUSTER_CONFIGS) as cluster:
             for topic, configs in TOPICS.items():

@@ -146,7 +146,6 @@ class Growth:
 
     @property
     def sentence(self) -> str:
-        """The finding in words."""
         if self.tenth == 0:
             return f"{self.name}: nothing was seen in a tenth that it must be compared in"
         return (
@@ -269,7 +268,6 @@ class SoakReport:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain values."""
         return {
             "minutes": self.minutes,
             "exit_code": self.exit_code,

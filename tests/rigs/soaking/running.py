@@ -91,7 +91,6 @@ class Clients:
 
     @property
     def sessions(self) -> dict[int, str]:
-        """The sessions that run, with their roles."""
         return {each.pid: ROLES[name] for name, each in self._all.items() if each.poll() is None}
 
     def ended(self) -> list[str]:

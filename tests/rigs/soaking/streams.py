@@ -211,7 +211,6 @@ class Queries:
         return None
 
     def stop(self) -> None:
-        """Stop all of them."""
         for query in self._running:
             query.stop()
 

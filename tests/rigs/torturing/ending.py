@@ -36,8 +36,6 @@ ENDED_EARLY: Final = frozenset({"I1", "I9"})
 
 
 class Ending:
-    """What follows the faults."""
-
     def __init__(
         self, folder: TortureFolder, cluster: Cluster, processes: Processes, writer: HistoryWriter
     ) -> None:
@@ -158,7 +156,6 @@ class Ending:
 
 
 def is_rolled_back(finding: Finding, rolled_back: Collection[tuple[int, str, int, int]]) -> bool:
-    """Return whether fsck finds of a table only that it was rolled back."""
     place, table = finding.place, finding.place.partition
     if finding.invariant not in ENDED_EARLY or table is None:
         return False

@@ -85,7 +85,6 @@ class TortureFolder:
 
     @property
     def logs(self) -> Path:
-        """What the processes print."""
         return self.path / "logs"
 
     @property
@@ -118,7 +117,6 @@ class TortureFolder:
 
 
 def keys() -> Iterator[tuple[str, int]]:
-    """Yield all partitions."""
     return ((topic, number) for topic in TOPICS for number in range(PARTITIONS))
 
 

@@ -73,7 +73,6 @@ class HistoryWriter:
         return index
 
     def complete(self, index: int, call: str, kind: str, **fields: Any) -> None:
-        """Say how a call ended."""
         self._write(kind, call, index, fields)
 
     def note(self, call: str, **fields: Any) -> None:

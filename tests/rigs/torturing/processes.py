@@ -68,7 +68,6 @@ CONTROLLING: Final = frozenset({"controller"})
 
 
 def is_executor(process: Found) -> bool:
-    """Return whether it is an executor's JVM."""
     return "CoarseGrainedExecutorBackend" in process.command
 
 
@@ -116,8 +115,6 @@ class Running:
 
 
 class Processes:
-    """All processes of a run."""
-
     def __init__(
         self,
         folder: TortureFolder,
@@ -134,7 +131,6 @@ class Processes:
         self.restarts = 0
 
     def named(self, roles: Collection[str]) -> list[str]:
-        """Return the names of the processes of some roles."""
         return [each.name for each in self.roles if each.role in roles]
 
     def start(self, *, only_spark: bool = False) -> None:
@@ -191,7 +187,6 @@ class Processes:
         return running(sessions)
 
     def plain_pids(self) -> dict[str, int]:
-        """Return the processes of those clients that are plain Python."""
         return {
             name: each.process.pid
             for name, each in self._all.items()

@@ -83,7 +83,6 @@ class Report:
         return 1 if self.found else 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain values."""
         counts = Counter(each.name for each in self.found)
         kept: Counter[str] = Counter()
         shown = []

@@ -81,7 +81,6 @@ def run(folder: TortureFolder, plan: Plan, say: Say) -> Report:
 
 
 def create_cluster(folder: TortureFolder) -> Cluster:
-    """Return a new cluster with its topics."""
     roots = {number: folder.root(number) for number in BROKERS}
     cluster = Cluster.create(folder.metadata_roots, roots, configs=CLUSTER_CONFIGS)
     for topic in TOPICS:
@@ -222,7 +221,6 @@ def _unknown(facts: Facts) -> dict[str, int]:
 
 
 def _decisions(cluster: Cluster) -> dict[str, int]:
-    """Return what the cluster has decided, by its history."""
     counts: Counter[str] = Counter()
     for topic in TOPICS:
         for number in range(PARTITIONS):

@@ -58,7 +58,6 @@ class Call:
 
     @property
     def is_read(self) -> bool:
-        """Whether it changes nothing."""
         return self.operation in ("read", "stat", "list", "flush", "load")
 
     def sees(self, changed: frozenset[str], has_other_names: bool) -> bool:
@@ -110,7 +109,6 @@ class Answers:
         self._now = now or _blocked
 
     def ask(self, operation: str, names: Iterable[str], content: Any = None) -> Any:
-        """Return the next answer, or stop the operation."""
         if self._count == len(self._answers):
             answer = self._now(Call(operation, tuple(map(_name, names)), content))
         else:
@@ -130,8 +128,6 @@ def _name(path: str) -> str:
 
 
 class _Local:
-    """The calls of a local disk."""
-
     def __init__(self, answers: Answers) -> None:
         self._ask = answers.ask
 
@@ -179,8 +175,6 @@ class _Local:
 
 
 class _Store:
-    """The requests to a store, as fsspec has them."""
-
     def __init__(self, answers: Answers) -> None:
         self._ask = answers.ask
 
@@ -252,7 +246,6 @@ class DeltaRs:
 
 
 def hint_bytes(version: int) -> bytes:
-    """Return a hint at a checkpoint."""
     return b'{"version":%d}' % version
 
 

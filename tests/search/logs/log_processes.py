@@ -52,7 +52,6 @@ class Known:
 
     @classmethod
     def of(cls, log: DeltaLog) -> "Known":
-        """Return what a log knows."""
         state: Any = log._state
         counters = None if state is None else tuple(sorted(state.counters.items()))
         newest: Any = log._newest
@@ -60,7 +59,6 @@ class Known:
         return cls(log.version, counters, newest, log._checkpoint_version, log._turn)
 
     def log(self, uri: str) -> DeltaLog:
-        """Return a log that knows this."""
         log = DeltaLog(uri, OPTIONS)
         log.version, log._newest = self.version, self.newest
         log._checkpoint_version, log._turn = self.checkpoint, self.turn

@@ -80,8 +80,6 @@ class LogFound:
 
 
 class LogSearch:
-    """One search."""
-
     def __init__(self, scope: LogScope) -> None:
         self.scope = scope
         self.uri = LOCAL if scope.is_local else STORE
@@ -315,6 +313,5 @@ class LogSearch:
 
 
 def search_log(scope: LogScope, states_max: int = 100_000_000) -> LogFound:
-    """Visit every state of `scope`, up to so many; return what was found."""
     with CollectorPaused():  # until the states are gone
         return LogSearch(scope).run(states_max)

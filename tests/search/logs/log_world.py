@@ -44,12 +44,10 @@ HINTS: Final = (None, b"", b"garbage")
 
 
 def commit_name(version: int) -> str:
-    """Return the name of a commit file."""
     return commit_path("", version).rsplit("/", 1)[-1]
 
 
 def checkpoint_name(version: int) -> str:
-    """Return the name of a checkpoint."""
     return checkpoint_path("", version).rsplit("/", 1)[-1]
 
 
@@ -125,7 +123,6 @@ class LogWorld:
         self._counters: dict[bytes, Counters] = {}
 
     def counters_in(self, commit: bytes) -> Counters:
-        """Return what a commit sets."""
         found = self._counters.get(commit)
         if found is None:
             step = commit_step(commit, 0, "a commit")
@@ -134,7 +131,6 @@ class LogWorld:
         return found
 
     def counters_at(self, table: Table, version: int) -> Counters:
-        """Return what a table truly holds at a version."""
         commits = table.history[: version + 1]
         return tuple(sorted(each for file in commits for each in self.counters_in(file[0])))
 

@@ -34,8 +34,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 
 
 class Numbers:
-    """Values and their numbers."""
-
     def __init__(self, key=lambda value: value):
         self._key, self._numbers, self._values = key, {}, []
 
@@ -105,7 +103,6 @@ class Rules:
         return None
 
     def place(self, table):
-        """Return which root a table is on."""
         return self.tables[table].key.node_id
 
     # Elections.
@@ -162,7 +159,6 @@ class Rules:
         return view.seen(table)
 
     def committed_names(self, view):
-        """Return the writes that a view knows to be committed."""
         found = self.views[view]
         end = self.committed_end(found)
         return tuple(each.write_id for each in found.log.batches if each.end_offset <= end)

@@ -75,7 +75,6 @@ STEPS = 60
 
 
 def walked(rules, walks):
-    """Yield what each walk has found."""
     for seed in range(walks):
         yield walk(rules, WHOLE, seed, steps_max=STEPS)
 

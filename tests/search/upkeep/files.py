@@ -94,7 +94,6 @@ class SearchedSegments:
         return self._named(made, kept, borders)
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
-        """Return the borders that a merged file keeps."""
         return self._known(merged)
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
@@ -144,7 +143,6 @@ class SearchedCompactor:
         start_offset: Offset,
         end_offset: Offset,
     ) -> KeyOffsets:
-        """Return the last offset of each key in a range."""
         rows = (row for each in parts for row in rows_of(each))
         return KeyOffsets({key_of(v): at for at, v in rows if start_offset <= at < end_offset})
 

@@ -50,15 +50,12 @@ if TYPE_CHECKING:
 
 
 class Checker(History):
-    """The observer of one simulation."""
-
     def __init__(self, disks: Disks, seen: Counter[str]) -> None:
         super().__init__(Ledger(disks, seen=seen), seen)
         self.passes: Passes | None = None
         self.true_now_ms: Callable[[], float] = lambda: 0.0
 
     def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
-        """Check one commit to a replica's table."""
         after = table.state
         identity = table.identity
         key = PartitionKey(identity.topic_id, identity.partition)
@@ -155,7 +152,6 @@ class Checker(History):
     def on_metadata(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
     ) -> None:
-        """Check one commit to the metadata log."""
         check_controllers(before, batch, self._seen)
         comes_back_above_what_stands(self.ledger, before, batch)
         expired_is_silent(self.ledger, before, batch, self.true_now_ms())

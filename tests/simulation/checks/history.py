@@ -11,8 +11,6 @@ KEYS_ONLY = "I27 a compacted topic has keys only"
 
 
 class History:
-    """The judge of the clients' history."""
-
     def __init__(self, ledger: Ledger, seen: Counter[str]) -> None:
         self.ledger = ledger
         self._seen = seen

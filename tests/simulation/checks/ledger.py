@@ -186,7 +186,6 @@ class Ledger:
     pause_ms: float = 0.0
 
     def log(self, key: PartitionKey) -> Log:
-        """Return what is known of a partition."""
         found = self.logs.get(key)
         if found is None:
             found = self.logs[key] = Log()
@@ -198,7 +197,6 @@ class Ledger:
         self.lost_tables.clear()
 
     def has_expired(self, producer_id: str, epoch: int) -> bool:
-        """Return whether a producer id has expired since it had that epoch."""
         return self.expired_epochs.get(producer_id, -1) >= epoch
 
     def is_forgotten(self, log: Log, value: int) -> bool:
@@ -208,7 +206,6 @@ class Ledger:
         return epoch is not None and self.has_expired(self.producer_of.get(value, ""), epoch)
 
     def appended(self, key: PartitionKey, parts: Iterable[LogPart]) -> list[Batch]:
-        """Return the batches that went into parts of a log, as they were appended."""
         known, borders = self.log(key).batches, self.disks.borders
         digests = [
             digest
@@ -223,7 +220,6 @@ class Ledger:
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata as they stand on the disk."""
         return self.disks.image
 
     def live_table(

@@ -36,8 +36,6 @@ SLACK_MS = 1500
 
 
 class Passes:
-    """The judge of appends' passes."""
-
     def __init__(
         self, plan: Plan, world: "World", ledger: Ledger, nodes: Callable[[], Sequence[Node]]
     ) -> None:

@@ -30,8 +30,6 @@ Event = tuple[str, ...]
 
 
 class Drawing:
-    """Draws events about what is there."""
-
     def __init__(
         self,
         plan: Plan,

@@ -39,7 +39,6 @@ CLEANED_EVERY: Final = 5
 
 
 def plan_of(seed: int) -> Plan:
-    """Return the plan of a seed."""
     rng = random.Random(f"plan/{seed}")
 
     def swarm(names: dict[str, float]) -> dict[str, float]:

@@ -183,12 +183,10 @@ class Checker:
             world.met["handed out again"] += 1
 
     def processed(self, process: "Process", key: PartitionKey, rows: Any) -> None:
-        """A process has processed records."""
         self._processed[key] |= set(range(rows.start, rows.end))
         self._positions[process.member_id, key] = rows.end
 
     def check_end(self, processes: "list[Process]") -> None:
-        """Check that all is processed and committed, and owned by those that are there."""
         group = self.image.consumer_groups[self._group]
         names = {each.member_id for each in processes}
         assert set(group.members) == names, (SETTLED, set(group.members), names)
@@ -205,6 +203,5 @@ class Checker:
 
 
 def owner_in(group: ConsumerGroup, key: PartitionKey) -> MemberId | None:
-    """Return the member that owns a partition, or None while it is free."""
     owners = (each.member_id for each in group.members.values() if key in each.owned)
     return next(owners, None)

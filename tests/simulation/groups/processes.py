@@ -44,8 +44,6 @@ class KilledError(BaseException):
 
 
 class Rows:
-    """Offsets of one partition."""
-
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
 

@@ -115,11 +115,9 @@ class World:
 
     @property
     def awake_ms(self) -> int:
-        """For how long the world was awake."""
         return self.now_ms - self.asleep_ms
 
     def happens(self, rate: float) -> bool:
-        """Return whether something happens now."""
         return not self._is_calm and self.rng.random() < rate
 
     def at_port(self, process: Process) -> None:
@@ -268,7 +266,6 @@ RATES: Final = ([0, 0.0005, 0.002], [0, 0.002, 0.01], [0, 0.01, 0.05])
 
 
 def run_seed(seed: int) -> Counter[str]:
-    """Run one seed; return what it met."""
     world = World(seed)
     world.story()
     return world.met

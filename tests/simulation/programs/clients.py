@@ -114,7 +114,6 @@ class Values:
     next: int = 0
 
     def take(self, count: int) -> list[int]:
-        """Return so many new ones."""
         self.next += count
         return list(range(self.next - count, self.next))
 

@@ -23,8 +23,6 @@ class Stop:
 
 
 class Program:
-    """A loop of one process."""
-
     def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
         self.driver = driver
         self.checker = checker
@@ -52,7 +50,6 @@ class Program:
         return 5 + self.rng.random() * 200
 
     def once(self) -> None:
-        """Do one thing."""
         raise NotImplementedError
 
     def failed(self) -> None:

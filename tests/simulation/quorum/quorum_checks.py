@@ -193,7 +193,6 @@ class QuorumChecker:
         self.seen["reads"] += 1
 
     def content(self, write_id):
-        """Return the records of a write, as any root has them."""
         return next(root.content[write_id] for root in self.roots if write_id in root.content)
 
     def acknowledged(self, batch):

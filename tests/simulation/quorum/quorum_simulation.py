@@ -52,8 +52,6 @@ class QuorumOutcome:
 
 
 class QuorumSimulation:
-    """One run of one plan."""
-
     def __init__(self, plan: QuorumPlan) -> None:
         self.plan = plan
         self.rng = random.Random(f"quorum/run/{plan.seed}")
@@ -168,7 +166,6 @@ class QuorumSimulation:
         return batch.end_offset
 
     def change(self, node: Node, log: QuorumLog) -> None:
-        """Change the voters, or who leads."""
         self.changing.add(node.name)
         try:
             self.change_once(node, log)
@@ -198,7 +195,6 @@ class QuorumSimulation:
     # Steps.
 
     def run(self) -> QuorumOutcome:
-        """Run the plan; return what became of it."""
         for _ in range(self.plan.processes):
             self.start()
         try:
@@ -391,5 +387,4 @@ def _has_all(other: VoterTable, table: VoterTable) -> bool:
 
 
 def simulate_quorum(plan: QuorumPlan) -> QuorumOutcome:
-    """Run a plan."""
     return QuorumSimulation(plan).run()

@@ -65,8 +65,6 @@ class SimulatedRoot(MemoryVoterRoot):
 
 @dataclass
 class QuorumWorld:
-    """What all processes share."""
-
     scheduler: Scheduler
     voters: VoterSet
     checker: QuorumChecker

@@ -12,14 +12,12 @@ from tests.simulation.world.world import FAILED, World
 
 
 def replica_at(place: str) -> tuple[PartitionKey, ReplicaUuid]:
-    """Return which replica a folder is of, by its name."""
     topic_id, name = place.split("/")
     number, _, uuid = name.partition("-")
     return PartitionKey(TopicId(topic_id), int(number)), ReplicaUuid(uuid)
 
 
 def list_folders(world: World, order: ListOrder) -> list[FoundTable] | str:
-    """Say which folders stand on one root."""
     broker = order.broker
     root = world.disks.roots[broker.root]
     fault = world.scheduler.call("list", root)

@@ -52,7 +52,6 @@ def rows_in(segment: Segment, base_offset: int) -> tuple[Row, ...]:
 
 
 def rows_of(part: LogPart) -> tuple[Row, ...]:
-    """Return the records of a part of a log."""
     return tuple(row for segment, base, _ in part.ranges() for row in rows_in(segment, base))
 
 
@@ -96,7 +95,6 @@ class Table:
 
     @property
     def state(self) -> ReplicaState:
-        """The newest."""
         return self.states[-1]
 
     def number_at(self, version: int) -> int:
@@ -105,7 +103,6 @@ class Table:
 
     @property
     def number(self) -> int:
-        """Of the newest version."""
         return self.number_at(self.state.version)
 
     def has_producers(self, files: Mapping[str, str], number: int) -> bool:
@@ -160,7 +157,6 @@ class Root:
     clock_ahead_ms: int = 0
 
     def check_reads(self) -> None:
-        """Refuse if the root does not answer reads."""
         if not self.can_read:
             raise KafkaStorageError("the root does not answer")
         self._check_burst()
@@ -238,11 +234,9 @@ class Disks:
                 content.clear()
 
     def root_of(self, broker_id: int) -> Root:
-        """Return a broker's root."""
         return self.roots[f"disk://{broker_id}"]
 
     def table(self, address: ReplicaAddress) -> Table | None:
-        """Return the table at `address`, if it is there."""
         return self.roots[address.root].tables.get(folder(address))
 
     def write_producers(

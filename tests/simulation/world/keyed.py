@@ -21,7 +21,6 @@ def is_tombstone(value: int) -> bool:
 
 
 def has_keyless(values: Iterable[int]) -> bool:
-    """Return whether a record has no key."""
     return any(key_of(value) is None for value in values)
 
 

@@ -45,7 +45,6 @@ class Violation(BaseException):
 
 
 def program_of(name: str) -> str:
-    """Return the program that a node of this name runs."""
     return name.split("-")[0]
 
 
@@ -157,7 +156,6 @@ class Scheduler:
         return task
 
     def ready(self) -> list[Task]:
-        """Return the tasks that may be resumed now."""
         now_ms = self.now_ms
         return [
             task
@@ -168,7 +166,6 @@ class Scheduler:
         ]
 
     def next_sleeper(self) -> Task | None:
-        """Return the task that wakes first."""
         sleepers = [
             task
             for task in self.tasks.values()
@@ -245,7 +242,6 @@ class Scheduler:
         self._check_alive(task)
 
     def wait_for(self, tasks: Sequence[Task]) -> None:
-        """Wait until `tasks` are done."""
         task, left = self._running(), [each for each in tasks if not each.is_done]
         if not left:
             return
@@ -277,11 +273,9 @@ class Clock:
         return STARTED_AT_MS + int(self._scheduler.now_ms) + self._node.skew_ms
 
     def monotonic_ms(self) -> int:
-        """Return the node's monotonic clock."""
         return int(self._scheduler.now_ms)
 
     def sleep_ms(self, duration_ms: float) -> None:
-        """Wait."""
         self._scheduler.sleep(duration_ms)
 
 
@@ -323,7 +317,6 @@ class Threads:
         return self
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":
-        """Begin a call."""
         future: Future[Any] = Future()
 
         def run() -> None:

@@ -116,13 +116,11 @@ class SimulatedSegmentStore:
             raise KafkaStorageError(error.message, broker_id=source.broker_id) from error
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
-        """Return the borders in a merged segment's file."""
         self.read(address, merged.segment)
         self._world.seen["borders read"] += 1
         return self._world.disks.borders.get(merged.segment.uuid, ())
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
-        """Check a segment's bytes."""
         self.read(address, segment)
 
     def read(self, address: ReplicaAddress, segment: Segment) -> str:
@@ -140,7 +138,6 @@ class SimulatedSegmentStore:
 
 
 def merged_file(merged: MergedSegment, rows: Sequence[tuple[int, int]]) -> Segment:
-    """Return the file of a merged segment that has these records."""
     segment = merged.segment
     digest = digest_of(rows, merged.base_offset)
     return replace(

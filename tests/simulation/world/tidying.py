@@ -65,7 +65,6 @@ class SimulatedReplicaFolders:
 
 
 def upkeep_task(order: UpkeepOrder, worker: Any) -> UpkeepResult:
-    """Do the upkeep of one replica."""
     kinds = {*_ALWAYS, *worker.world.works}
     result = run_upkeep(order, worker, [each for each in WORKS if each[0] in kinds])
     worker.world.seen["orphans seen"] += result.orphan_bytes > 0

@@ -72,7 +72,6 @@ def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
 
 
 def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[FetchResult]:
-    """Look at all replicas of one partition."""
     began_ms = worker.world.scheduler.now_ms
     opened = cache(worker.replicas.open_uncached)
     results = [
@@ -109,12 +108,10 @@ def probe_task(order: ProbeOrder, worker: Worker) -> ProbeResult:
 
 
 def list_task(order: ListOrder, worker: Worker) -> list[FoundTable] | str:
-    """Say which tables stand on one root."""
     return list_folders(worker.world, order)
 
 
 def remove_task(order: RemoveOrder, worker: Worker) -> str | None:
-    """Remove one table."""
     return remove_folder(worker.world, order)
 
 

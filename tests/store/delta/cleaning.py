@@ -31,7 +31,6 @@ def live_once(folder, **intervals):
 
 
 def copied(lived, uri):
-    """Return an open copy of a table."""
     shutil.copytree(lived, uri)
     return opened(uri)
 

@@ -306,8 +306,6 @@ class _Server(ThreadedWSGIServer):
 
 
 class _Connection(WSGIRequestHandler):
-    """Answers the requests of one connection."""
-
     wbufsize = -1
     protocol_version = "HTTP/1.1"
 

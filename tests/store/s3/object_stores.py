@@ -36,7 +36,6 @@ class Stores:
     options: dict[str, str] = field(default_factory=dict)
 
     def url(self, store: FaultyS3, path: str) -> str:
-        """Return the URL of a path in a store's bucket."""
         return f"s3://{store.bucket}/{path}"
 
     def roots(self, name: str) -> dict[int, str]:
@@ -48,7 +47,6 @@ class Stores:
         }
 
     def create(self, name: str, metadata_root: str, spark: object = None) -> Cluster:
-        """Create a cluster with brokers on all three."""
         replica_store.cache_clear()
         return Cluster.create(
             metadata_root,
@@ -63,7 +61,6 @@ class Stores:
         return {f"storage.{name}": text for name, text in self.options.items()}
 
     def recover(self) -> None:
-        """Have no store fail any more."""
         self.north.recover()
         self.south.recover()
 
@@ -84,7 +81,6 @@ def _fail_all(store: FaultyS3, kind: Kind) -> None:
 
 
 def profile(name: str, store: FaultyS3) -> str:
-    """Return the lines of a profile that opens a store."""
     return (
         f"[profile {name}]\naws_access_key_id = {store.key_id}\n"
         f"aws_secret_access_key = {SECRET}\nregion = us-east-1\n"

@@ -43,8 +43,6 @@ with Cluster.open(sys.argv[1]) as cluster:
 
 
 class Member:
-    """A process that is a member, and what it has told."""
-
     def __init__(self, disks, path, **options):
         self.path = path
         with path.open("w") as out:
@@ -78,7 +76,6 @@ def start(disks, tmp_path):
 
 
 def owners(cluster):
-    """Return how many partitions each member has."""
     try:
         members = cluster.describe_group_members("g").members
     except GroupIdNotFoundError:

@@ -200,7 +200,6 @@ class Controller(ControllerBrokers):
         return Answer(self.state(key), {**self.epochs_left_out(key), **left_out})
 
     def is_bad_request(self, one, broker, isr, epochs):
-        """Return whether Kafka refuses a request for what it says of brokers."""
         return (
             broker != one.leader
             or broker not in isr

@@ -82,7 +82,6 @@ def any_registration(
 
 
 def acceptable(given):
-    """Return the brokers that may lead."""
     if "only" in given:
         return frozenset(BrokerId(each) for each in given["only"])
     return EVERYONE - set(given["all_except"])
@@ -219,8 +218,6 @@ class ReassignmentCompletion(Adapter):
 
 
 class ReassignmentRevert(Adapter):
-    """What a cancelled reassignment leaves."""
-
     SETS = SETS
 
     def __init__(self, partition):

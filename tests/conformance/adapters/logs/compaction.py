@@ -64,8 +64,6 @@ def root():
 
 
 class _Part(NamedTuple):
-    """What the vectors say of a part of a log."""
-
     base_offset: Offset
     end_offset: Offset
     size_bytes: int

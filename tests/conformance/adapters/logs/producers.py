@@ -35,8 +35,6 @@ class Known:
 
 
 class IdempotentLog(Adapter):
-    """A log to which producers append."""
-
     def __init__(self, log="empty", log_start_offset=0):
         assert log == "empty", log
         self.state = log_of([], start=log_start_offset, fence=EPOCH)
@@ -68,7 +66,6 @@ class IdempotentLog(Adapter):
         raise CutOffError(TRANSACTIONS)
 
     def staged(self, count, producer_id=None, epoch=0, first_seq=0):
-        """Return an append."""
         self.count += 1
         stamp = None
         if producer_id is not None:
@@ -140,7 +137,6 @@ class IdempotentLog(Adapter):
         self.state = self.state.apply(change)
 
     def producers(self):
-        """Return the producers that the log knows."""
         stamps = [each.producer for each in self.state.batches if each.producer is not None]
         return sorted({*(each.producer_id for each in stamps), *self.state.producers})
 

@@ -90,7 +90,6 @@ def told(table, *, epoch, state=None):
 
 
 def table_in(local, voters, *, state, epoch, voted_for=None, leader=None):
-    """Return the table of a voter that is in one of Kafka's states."""
     key, vote, leader = key_of(local), key_of(voted_for), key_of(leader)
     log = short_log(RECORDS, voters_of(voters))
     if state in ("CANDIDATE", "LEADER", "RESIGNED"):
@@ -229,7 +228,6 @@ class Electorate:
 
     @property
     def votes(self):
-        """Who has voted for the candidate."""
         epoch, key = self.candidate.quorum_epoch, self.candidate.key
         found = self.tables.values()
         return [each.key for each in found if each.quorum_epoch == epoch and each.vote == key]

@@ -27,7 +27,6 @@ def voters_of(ids):
 
 
 def with_records(log, count, epoch):
-    """Return a log with one batch more."""
     end = log.end_offset
     return log.appended(RaftBatch(end, end + count, epoch, f"{epoch}-{end}"))
 

@@ -141,7 +141,6 @@ class Facts:
         return sorted({each.key for each in self.batches} | {each.key for each in self.polls})
 
     def of(self, key: str) -> Iterator[Batch]:
-        """Yield a partition's batches."""
         return (batch for batch in self.batches if batch.key == key)
 
     def polls_of(self, key: str) -> Iterator[Poll]:
@@ -165,7 +164,6 @@ class Facts:
         return {value: offset for offset, value in self.seen(key)}
 
     def read(self, key: str) -> set[str]:
-        """Return the values that were read."""
         return {value for poll in self.polls_of(key) for _, value, _ in poll.records}
 
 
@@ -173,7 +171,6 @@ Identity = tuple[object, ...]
 
 
 def facts_of(events: Iterable[Event]) -> Facts:
-    """Return what the events, in the order of time, say."""
     facts = Facts()
     begun: dict[tuple[str, int], Event] = {}
     batches: dict[Identity, Batch] = {}

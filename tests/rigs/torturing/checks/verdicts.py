@@ -18,7 +18,6 @@ Verdict = tuple[str, int, str]
 
 
 def causes(cluster: Cluster, words: str) -> frozenset[Verdict]:
-    """Return the changes of partitions whose cause has these words."""
     return frozenset(
         (key_of(topic, number), int(entry.metadata_offset), entry.cause)
         for topic in TOPICS
@@ -29,7 +28,6 @@ def causes(cluster: Cluster, words: str) -> frozenset[Verdict]:
 
 
 def verdicts(cluster: Cluster) -> frozenset[Verdict]:
-    """Return all verdicts so far."""
     return causes(cluster, BAD)
 
 

@@ -55,7 +55,6 @@ class Work:
 
     @property
     def rows(self) -> Rows:
-        """The values with their partitions."""
         return [(value, number) for number, values in self.parts.items() for value in values]
 
     @property
@@ -65,8 +64,6 @@ class Work:
 
 
 class AppendingClient:
-    """One process of a client that appends."""
-
     def __init__(
         self,
         append: Append,

@@ -49,7 +49,6 @@ class Client:
         return random.Random(f"{self._seed} {self.name} {self._incarnation} {purpose}")
 
     def writer(self, purpose: str = "") -> HistoryWriter:
-        """Return the history of one loop."""
         return HistoryWriter(self.folder.history, f"{self.name}{purpose}.{self._incarnation}")
 
     def loop(self, work: Callable[[], None], pause_s: Callable[[], float]) -> None:
@@ -111,7 +110,6 @@ def run_reader(client: Client) -> None:
 
 
 def run_controller(client: Client) -> None:
-    """Control and replicate."""
     with Cluster.open(client.folder.cluster_url) as cluster:
         control(client, cluster)
 
@@ -182,7 +180,6 @@ ROLES: Final[dict[str, Callable[[Client], None]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run one role."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("role", choices=sorted(ROLES))
     parser.add_argument("--dir", type=Path, required=True)

@@ -19,8 +19,6 @@ FULL_READS: Final = 0.05
 
 
 class ReadingClient:
-    """One process of a client that reads, each topic on from where it was."""
-
     def __init__(
         self,
         read: Callable[[str, Mapping[int, int]], Rows],
@@ -95,7 +93,6 @@ def by_partition(topic: str, rows: Rows) -> dict[str, list[list[Any]]]:
 
 
 def rows_of(table: pa.Table) -> Rows:
-    """Return the rows of Cluster.read."""
     columns = (table.column(name).to_pylist() for name in ("partition", "offset", "value"))
     return [
         (number, offset, value.decode()) for number, offset, value in zip(*columns, strict=True)

@@ -40,7 +40,6 @@ class SparkAppends:
         return self.cluster.append(topic, frame.coalesce(1), **options)
 
     def close(self) -> None:
-        """Finish what is due."""
         self.cluster.close()
         self._spark.stop()
 
@@ -111,7 +110,6 @@ class SparkReads:
 
 
 def records_of(rows: Sequence[Row]) -> dict[str, list[list[Any]]]:
-    """Return rows as a history has them, in their order."""
     records: dict[str, list[list[Any]]] = defaultdict(list)
     for row in rows:
         records[key_of(row.topic, row.partition)].append([row.offset, row.value, None])

@@ -91,7 +91,6 @@ HURRIES_MINUTES_MAX: Final = 1.0
 
 
 def pace_of(minutes: float) -> Pace:
-    """Return the pace of a run of so many minutes."""
     return HURRY if minutes <= HURRIES_MINUTES_MAX else PACE
 
 
@@ -119,8 +118,6 @@ class Hit:
 
 
 class DiskFaults:
-    """Does the faults of disks of one run."""
-
     def __init__(
         self,
         disks: Disks,

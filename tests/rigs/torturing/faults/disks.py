@@ -50,7 +50,6 @@ class Disks:
     _set_read_only: Callable[[Path, bool], None] | None = None
 
     def prepare(self, minutes: float) -> None:
-        """Make the disks, and find out what may be done to them here."""
         size_mib = DISK_MIB + int(MIB_A_MINUTE * minutes)
         for name in self._names:
             disk = self.folder.disk(name)
@@ -81,7 +80,6 @@ class Disks:
 
     @property
     def kind(self) -> str:
-        """What the disks are, for the report."""
         if not self._are_mounted:
             return "folders"
         has_files = self.folder.voter_disks and "hangs" not in self.why_not
@@ -132,7 +130,6 @@ class Disks:
         return give_back
 
     def set_read_only(self, name: DiskName) -> Callable[[], None]:
-        """Make a root read-only."""
         root, how = self.folder.root(name), self._set_read_only
         assert how is not None
         how(root, True)
@@ -276,7 +273,6 @@ def wrong_strays(strays: Mapping[Path, Sequence[int]]) -> list[str]:
 
 
 def free_name(root: Path, name: str) -> Path:
-    """Return a path beside a root where nothing is."""
     numbers = (root.with_name(f"{name}-{number}") for number in range(10**6))
     return next(path for path in numbers if not path.exists())
 

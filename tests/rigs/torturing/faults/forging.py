@@ -47,13 +47,11 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Where its table is."""
         topic = f"{self.topic}-{self.key.topic_id}"
         return Path(self.address.root) / topic / f"{self.key.partition}-{self.address.replica_uuid}"
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads."""
         return self.partition.leader == self.broker_id
 
     def is_in(self, image: MetadataImage) -> bool:
@@ -64,7 +62,6 @@ class Place:
         return partition.uuid_of(self.broker_id) == self.address.replica_uuid
 
     def load(self) -> ReplicaState:
-        """Return what it holds."""
         return ReplicaLog(self.address, StorageOptions(None)).load()
 
     def digests(self) -> frozenset[ChainDigest]:
@@ -81,7 +78,6 @@ class Place:
 
 
 def places_on(image: MetadataImage, broker_id: int) -> Iterator[Place]:
-    """Yield the replicas that a broker has."""
     for key, partition in image.partitions():
         if broker_id in partition.replicas and partition.is_created(BrokerId(broker_id)):
             address = address_of(image, key, partition, BrokerId(broker_id))

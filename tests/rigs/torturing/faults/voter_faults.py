@@ -50,8 +50,6 @@ FIRST_VALUE: Final = 10**12
 
 
 class VoterFaults:
-    """Does the faults of voters' roots of one run."""
-
     def __init__(
         self, disks: Disks, cluster: Cluster, over: threading.Event, pace: Pace, done: Counter[str]
     ) -> None:
@@ -67,7 +65,6 @@ class VoterFaults:
         self._value = FIRST_VALUE
 
     def kinds(self) -> tuple[str, ...]:
-        """Return the faults that can be done here."""
         if not self._disks.folder.voter_disks:
             return ()
         return tuple(kind for kind in VOTER_FAULTS if NEEDS.get(kind) not in self._disks.why_not)
@@ -96,7 +93,6 @@ class VoterFaults:
         return [leader if leader is not None and rng.random() < 0.5 else rng.choice(disks)]
 
     def _leader(self) -> str | None:
-        """Return the disk of the voter that leads."""
         try:
             voters = self._cluster.describe_quorum().voters
         except KafkaOnSparkError:
