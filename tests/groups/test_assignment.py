@@ -1,40 +1,14 @@
-"""What members shall own and do own, told step by step, and after any events in any order."""
+"""What members shall own and do own, told step by step."""
 
 from dataclasses import replace
 
-import pytest
-from hypothesis import Phase, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
-
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.groups import membership
-from kafka_on_spark.groups.membership import (
-    chosen_assignor,
-    fence,
-    join,
-    leave,
-    reconcile,
-    share_out,
-    subscribe,
-)
+from kafka_on_spark.groups.membership import chosen_assignor, fence, join, reconcile, share_out
 from kafka_on_spark.groups.offsets import saved_offset
 from kafka_on_spark.metadata.image import ConsumerGroup, GroupMember, TopicImage
-from kafka_on_spark.metadata.records import (
-    MetadataBatch,
-    RemovePartitionRecord,
-    RemoveTopicRecord,
-    Stamp,
-)
+from kafka_on_spark.metadata.records import RemoveTopicRecord
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition, partition_map
 from tests.committing import committed, replay
-from tests.examples import many
 
 ONE_REPLICA = partition("1")
 
@@ -92,6 +66,10 @@ def test_what_a_member_shall_keep_is_not_given_up():
     alone = reconciled(shared(joined(with_partitions(2), "a")), "a")
 
     assert reconciled(alone, "a", member(alone, "a").owned) == alone
+
+    image = shared(joined(reconciled(shared(joined(with_partitions(4), "a")), "a"), "b"))
+    stopped = {PartitionKey(TOPIC_ID, number) for number in (0, 2)}
+    assert owned(reconciled(image, "a", stopped))["a"] == [0, 1, 3]
 
 
 def test_what_a_fenced_member_owned_goes_to_the_others():
@@ -206,157 +184,3 @@ def test_static_members_come_first_in_ranges_whatever_their_lives_are_called():
         [PartitionKey(TOPIC_ID, 1)],
         [],
     ]
-
-
-names = st.sampled_from("abcde")
-
-
-class Rebalances(RuleBasedStateMachine):
-    """Any events in any order: no partition is owned by two, and in the end all follow."""
-
-    def __init__(self):
-        super().__init__()
-        self.image = with_partitions(5)
-        self.handed_out = {}
-
-    def group(self):
-        return self.image.consumer_groups.get("g")
-
-    def commit(self, result):
-        self.image = replay(self.image, result)
-
-    @rule(name=names, assignor=st.sampled_from([None, "uniform", "range"]))
-    def join(self, name, assignor):
-        asked = {"topics": [TOPIC], "assignor": assignor}
-        self.commit(join(self.image, "g", member_id=name, **asked))
-
-    @rule(name=names, is_fenced=st.booleans())
-    def go(self, name, is_fenced):
-        go = fence(self.image, "g", {name: 1}, 0) if is_fenced else leave(self.image, "g", name, 0)
-        self.commit(go)
-        self.handed_out.pop(name, None)
-
-    @precondition(lambda self: self.group())
-    @rule(place=st.integers(0, 4), topics=st.sampled_from([[], [TOPIC], ["no", TOPIC]]))
-    def subscribe(self, place, topics):
-        members = sorted(self.group().members)
-        self.commit(subscribe(self.image, "g", members[place % len(members)], topics))
-
-    @rule()
-    def share_out(self):
-        self.commit(share_out(self.image, "g"))
-
-    @precondition(lambda self: self.group())
-    @rule(place=st.integers(0, 4), stopped=st.frozensets(st.integers(0, 4)))
-    def reconcile(self, place, stopped):
-        members = sorted(self.group().members)
-        self.follow(
-            members[place % len(members)],
-            {PartitionKey(TOPIC_ID, number) for number in stopped},
-        )
-
-    def follow(self, name, stopped):
-        """A member stops with some partitions, asks, and hands out what it is told it owns."""
-        before = self.group().members[name]
-        going_on = self.handed_out.get(name, frozenset()) - (before.to_give_up & stopped)
-        result = membership.reconcile(self.image, "g", name, before.member_epoch, stopped)
-        self.commit(result)
-        self.handed_out[name] = result.response | going_on
-
-    @precondition(lambda self: len(self.image.topics[TOPIC_ID].partitions) > 1)
-    @rule()
-    def remove_partition(self):
-        last = len(self.image.topics[TOPIC_ID].partitions) - 1
-        record = RemovePartitionRecord(topic=TOPIC, topic_id=TOPIC_ID, partition=last)
-        batch = MetadataBatch(
-            base_offset=self.image.offset, stamp=Stamp(time_ms=1), records=(record,)
-        )
-        self.image = self.image.replay(batch)
-
-    @invariant()
-    def no_partition_is_owned_by_two(self):
-        if (group := self.group()) is not None:
-            owned = [key for each in group.members.values() for key in each.owned]
-            assert len(owned) == len(set(owned))
-
-    @invariant()
-    def no_partition_is_handed_out_by_two_or_by_who_does_not_own_it(self):
-        for name, keys in self.handed_out.items():
-            assert keys <= self.group().members[name].owned
-
-    @invariant()
-    def no_epoch_is_ahead_of_the_groups(self):
-        if (group := self.group()) is not None:
-            assert group.target_epoch <= group.group_epoch
-            assert all(each.member_epoch <= group.target_epoch for each in group.members.values())
-
-    def teardown(self):
-        """In quiet, one round of giving up and one of taking is enough; also if partitions are the
-        only change."""
-        if self.group() is None:
-            return
-        self.check_settled()
-        self.image = grown(self.image, ONE_REPLICA)
-        self.check_settled()
-        self.remove_partition()
-        self.check_settled()
-
-    def check_settled(self):
-        self.share_out()
-        for _ in range(2):
-            for name in sorted(self.group().members):
-                self.follow(name, self.group().members[name].to_give_up)
-        group = self.group()
-        assert all(each.owned == each.target for each in group.members.values())
-        assert {each.member_epoch for each in group.members.values()} == {group.group_epoch}
-        wanted = set()
-        if any(TOPIC in each.subscribed_topics for each in group.members.values()):
-            count = len(self.image.topics[TOPIC_ID].partitions)
-            wanted = {PartitionKey(TOPIC_ID, number) for number in range(count)}
-        assert {key for each in group.members.values() for key in each.owned} == wanted
-
-
-TestRebalances = Rebalances.TestCase
-TestRebalances.settings = settings(max_examples=many(40), stateful_step_count=25)
-
-
-def takes_what_another_owns(monkeypatch):
-    monkeypatch.setattr(membership, "_owned_by_others", lambda group, member_id: set())
-
-
-def gives_up_what_it_still_hands_out(monkeypatch):
-    right = membership.reconcile
-
-    def wrong(image, group, member_id, member_epoch, stopped):
-        owned = image.consumer_groups[group].members[member_id].owned
-        return right(image, group, member_id, member_epoch, owned)
-
-    monkeypatch.setattr(membership, "reconcile", wrong)
-
-
-def shares_out_for_members_alone(monkeypatch):
-    """New and removed partitions are no reason to share out."""
-    monkeypatch.setattr(membership, "_last_partitions", lambda image, known: frozenset())
-
-
-@pytest.mark.parametrize(
-    "plant",
-    [
-        takes_what_another_owns,
-        gives_up_what_it_still_hands_out,
-        shares_out_for_members_alone,
-    ],
-)
-def test_the_events_find_a_planted_mistake(plant, monkeypatch):
-    plant(monkeypatch)
-    quick = settings(
-        max_examples=1_000,
-        stateful_step_count=25,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-    )
-
-    with pytest.raises(AssertionError):
-        run_state_machine_as_test(Rebalances, settings=quick)
