@@ -502,7 +502,6 @@ def image_of_topics(
 
 
 def by_name(values):
-    """Return values by topic and number as values by partition."""
     return {
         TopicPartition(topic, number): value
         for topic, of_topic in values.items()

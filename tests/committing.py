@@ -13,7 +13,6 @@ def committed(image, records, *, time_ms=1):
 
 
 def replay(image, result):
-    """Return the image after the commit of a decision."""
     return committed(image, result.records)
 
 

@@ -30,7 +30,6 @@ def commit_files(folder: Path) -> list[Path]:
 
 
 def edit_actions(path: Path, edit: Edit) -> None:
-    """Change the actions of a commit."""
     actions = [json.loads(line) for line in path.read_text().splitlines()]
     for action in actions:
         edit(action)
@@ -148,7 +147,6 @@ def roll_back(folder: Path, commits: int = 1) -> None:
 
 
 def flip_a_bit(path: Path) -> None:
-    """Change one bit in the middle of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)

@@ -19,7 +19,6 @@ WITH_CHARACTERS = (0, 1, 2, 3, 14)
 
 
 def kept_of(planes):
-    """Return the characters of some planes of Unicode that are shown as they are."""
     codes = chain.from_iterable(range(plane << 16, (plane + 1) << 16) for plane in planes)
     return {each for each in map(chr, codes) if visible(each) == each}
 

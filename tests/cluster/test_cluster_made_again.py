@@ -85,7 +85,6 @@ def test_a_stream_of_the_old_cluster_does_not_go_on_in_the_new_one(disks):
 
 
 def topic_orders(disks, awaits=Awaits.NOTHING):
-    """Return the orders of a task whose rows name their topics."""
     image = disks.cluster.image
     topics = MultiTopicOrder(
         cluster_id=image.cluster_id,

@@ -51,7 +51,6 @@ class Applicability:
         return self.fields.get((kind, name))
 
     def check_reason(self, name: str) -> None:
-        """Check that a reason that an adapter gives stands in the file."""
         assert name in self.reasons, f"{name} is not a reason of {FILE.name}"
 
 

@@ -74,8 +74,6 @@ class Answer:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run compared and what it left out."""
-
     compared: list[tuple[int | str, str]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 

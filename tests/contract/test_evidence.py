@@ -44,7 +44,6 @@ def sound(disks, address):
 
 
 def fail_reads(monkeypatch, error, times=1):
-    """Have the first reads of commit files fail."""
     errors = [error] * times
     whole = delta_log.read_stamped
 
@@ -72,7 +71,6 @@ def misread_once(monkeypatch, spoil):
 
 
 def list_once(monkeypatch, spoil):
-    """Have the first listing of a log give other names."""
     whole = RootFiles.names
     spoiled = []
 

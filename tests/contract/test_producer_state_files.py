@@ -46,7 +46,6 @@ def name_of(number):
 
 
 def file_of(log):
-    """Return which file a log on Delta says that counts."""
     return ProducersFile(*log._delta.counters_of(PRODUCER_STATE, PRODUCER_DIGEST))
 
 

@@ -55,7 +55,6 @@ def added_again(image, topic, end):
 
 
 def cut_short(world, topic, at, number=0):
-    """Have an unclean election cut a partition."""
     partition = world.image.topic(topic).partitions[number]
     change = PartitionChange(
         leader=partition.leader,

@@ -60,7 +60,6 @@ class World:
         return node
 
     def controller(self, name="active"):
-        """Return a controllership that holds from now on."""
         metadata = self.metadata()
         term = Term.claim(
             metadata,

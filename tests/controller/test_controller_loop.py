@@ -338,20 +338,6 @@ def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(
     assert ("payments" in judged.image.topic_ids) is is_decided
 
 
-def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(judged):
-    judged.clock.advance(5000)
-    term = judged.controller()
-    answer_requests(term, judged.id_source)
-    pending(judged, create("payments"), timeout_ms=1000)
-    judged.clock._started_at_ms += 3_600_000
-    judged.clock.advance(900)
-    term.metadata.catch_up()
-
-    assert answer_requests(term, judged.id_source) == 1
-
-    assert "payments" in judged.image.topic_ids
-
-
 class Roots:
     """Roots of which some have little room: broker and bytes; each probe's size is kept."""
 

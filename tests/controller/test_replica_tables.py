@@ -478,7 +478,6 @@ def test_a_pass_that_takes_long_leaves_the_rest_to_the_next_one():
 
 
 def add_topic(world):
-    """Create another topic and make its tables."""
     another = PartitionRecord(
         topic="another", topic_id="2" * 32, partition=0, registration=partition("1 2 3")
     )

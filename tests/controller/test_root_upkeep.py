@@ -51,7 +51,6 @@ class Roots:
 
 
 def begun(**options):
-    """Return roots of which the process has heard."""
     roots = Roots(**options)
     assert roots.share() == []
     return roots

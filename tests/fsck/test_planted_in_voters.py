@@ -205,7 +205,6 @@ def test_q2_a_majority_that_went_back(base):
 
 
 def end_at(base, name, version):
-    """Return where a voter's log ended at a version."""
     ends = [
         step.counters[LOG_END_OFFSET]
         for step in archive_steps(base, name)

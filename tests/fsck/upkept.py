@@ -89,7 +89,6 @@ class Rewritten:
         return () if text is None else unpack_borders(text, Offset(self.base_offset))
 
     def edit_header(self, **values: str | None) -> None:
-        """Change what the commit says of the segment."""
         self._edit(lambda add: add["partitionValues"].update(values))
 
     def rename(self, name: str) -> None:
@@ -127,7 +126,6 @@ class Rewritten:
 
 
 def rewritten(plant: Plant) -> Rewritten:
-    """Return the merged segment that a replica has."""
     for version in range(plant.version, -1, -1):
         actions = map(json.loads, plant.commit_file(version).read_text().splitlines())
         for add in (action["add"] for action in actions if "add" in action):

@@ -164,7 +164,6 @@ class Reader:
         )
 
     def elect_uncleanly(self, number, cut):
-        """Cut a partition by an unclean election."""
         known = self.registration(number)
         self.commit(
             PartitionChangeRecord(

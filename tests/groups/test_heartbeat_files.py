@@ -21,7 +21,6 @@ def heartbeats(request, tmp_path):
 
 
 def stands(content):
-    """Return whether there is a heartbeat on any root that was read."""
     return any(content.values())
 
 

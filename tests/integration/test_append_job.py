@@ -27,7 +27,6 @@ def disks():
 
 
 def write(folder, name, rows):
-    """Write a file of JSON lines."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 

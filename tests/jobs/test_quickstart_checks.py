@@ -60,7 +60,6 @@ def committed() -> pa.Table:
 
 
 def seen() -> pa.Table:
-    """Return what a faultless stream has seen of it."""
     times = committed().column("timestamp").cast(pa.int64())
     return committed().drop_columns("timestamp").append_column("timestamp_us", times)
 

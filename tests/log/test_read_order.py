@@ -42,7 +42,6 @@ def another(image):
 
 
 def mixed(image, *more):
-    """Return an image whose topic has more partitions."""
     [(topic_id, topic)] = image.topics.items()
     partitions = dict(enumerate([*topic.partitions.values(), *more]))
     return replace(image, topics={topic_id: replace(topic, partitions=partitions)})

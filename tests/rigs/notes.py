@@ -14,12 +14,10 @@ class Notes:
         self._file = (folder / f"{name}.jsonl").open("a", encoding="utf-8", buffering=1)
 
     def add(self, kind: str, **what: Any) -> None:
-        """Write a line."""
         line = {"at": time.time(), "kind": kind, **what}
         self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
     def close(self) -> None:
-        """Let the file go."""
         self._file.close()
 
 

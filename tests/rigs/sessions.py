@@ -13,8 +13,6 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A process that runs now."""
-
     pid: int
     parent: int
     session: int

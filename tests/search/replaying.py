@@ -67,8 +67,6 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a lane that has ended returned."""
-
     result: Any
 
 

@@ -299,7 +299,6 @@ class Simulation:
             scheduler.resume(task, None)
 
     def trace_hash(self) -> str:
-        """Return a hash of what was decided and of what stands on the disks."""
         digest = hashlib.sha256()
         for decision in self.script:
             digest.update(repr(decision).encode())

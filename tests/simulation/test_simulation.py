@@ -113,7 +113,6 @@ LOOKING = (
 
 
 def failure_text(outcome: Outcome) -> str:
-    """Return what to know of a seed that fails."""
     last = "\n".join(" | ".join(each) for each in outcome.script[-DECISIONS_SHOWN:])
     return f"seed={outcome.plan.seed}: {outcome.message}\nplan: {outcome.plan}\n{last}"
 

@@ -95,7 +95,6 @@ class Story:
         self.poll(*enumerate(values), process="torture.1", is_final=True)
 
     def ask_end(self, end: int, process: str = "r.1") -> None:
-        """Be told the high watermark."""
         index = self.begin(END, process)
         self.add(OK, END, index, process, ends={KEY: end})
 

@@ -56,8 +56,6 @@ class FrozenLog:
 
 
 class FrozenStore:
-    """A ReplicaStore of such logs."""
-
     def __init__(self, store: Any, frost: Frost) -> None:
         self._store, self._frost = store, frost
 
@@ -72,8 +70,6 @@ class FrozenStore:
 
 
 class FrozenSegments:
-    """A SegmentStore whose copies may be stopped."""
-
     def __init__(self, segments: Any, frost: Frost) -> None:
         self._segments, self._frost = segments, frost
 

@@ -28,7 +28,6 @@ def cluster(disks):
 
 
 def fill(cluster, value):
-    """Append to every partition."""
     cluster.append("orders", [(bytes([each]), value) for each in range(32)])
 
 

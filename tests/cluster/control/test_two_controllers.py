@@ -106,7 +106,6 @@ def check_log(batches):
 
 
 def check_told(batches, told):
-    """Check what the commanders were told against the log."""
     created = Counter(
         record.topic for batch in batches for record in batch.records if type(record) is TopicRecord
     )

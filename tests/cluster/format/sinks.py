@@ -23,8 +23,6 @@ TYPES = {
 
 @dataclass
 class Task:
-    """What Spark tells a task of itself."""
-
     number: int
     query: str | None = None
     batch: int | None = None

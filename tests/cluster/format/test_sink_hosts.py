@@ -8,7 +8,6 @@ from tests.builders import segment
 
 
 def staged(host, *holders):
-    """Return what a task on a host has written to brokers."""
     row = StagedSegment(partition=0, segment=segment("a"), holders=holders)
     topics = [encode_topic(StagedTopic(topic="orders", partition_count=1, rows=(row,)))]
     return StagedMessage(task=0, topics=topics, query_id=None, image_offset=0, host=host)

@@ -160,7 +160,6 @@ def test_a_batch_under_a_query_id_that_has_expired_is_refused_until_the_query_is
 
 
 def expire(disks):
-    """Let all producer ids expire."""
     disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": 1})
     disks.cluster.run_controller()
     disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": None})

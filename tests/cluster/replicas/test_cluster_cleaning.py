@@ -22,7 +22,6 @@ def cluster(disks):
 
 
 def tables(disks, *broker_ids):
-    """Return the folders of replicas on brokers' disks."""
     brokers = broker_ids or (1, 2, 3, 4)
     return {folder for each in brokers for folder in disks.root(each).glob("*-*/*-*")}
 

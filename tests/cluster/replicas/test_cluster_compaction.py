@@ -51,7 +51,6 @@ def read(cluster):
 
 
 def states(cluster):
-    """Return each replica's log."""
     image = cluster.image
     key, partition = next(iter(image.partitions()))
     replicas = cluster._node.replicas

@@ -65,7 +65,6 @@ class Served:
         return address
 
     def ask(self, path):
-        """Return the status and the body of a probe."""
         try:
             with urllib.request.urlopen(f"{self.address}{path}", timeout=WAIT_S_MAX) as answer:
                 return answer.status, json.load(answer)

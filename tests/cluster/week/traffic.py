@@ -148,7 +148,6 @@ class Traffic:
             )
 
     def _other(self) -> Cluster:
-        """Open the cluster as another process does."""
         replica_store.cache_clear()
         return Cluster.open(self.disks.metadata_root)
 

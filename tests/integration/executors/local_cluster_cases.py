@@ -231,8 +231,6 @@ LACKING = [
 
 @pytest.fixture
 def lacking(spark, monkeypatch):
-    """Have executors lack something."""
-
     def lack(what):
         monkeypatch.setitem(spark.sparkContext.environment, "LACKS", what)
 

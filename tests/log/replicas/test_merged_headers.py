@@ -14,7 +14,6 @@ STATE = with_merged(with_merged(log("0:aabb 1:ccd 1:e"), 0, 4), 4, 7, records=1)
 
 
 def entries(*parts):
-    """Return the files of batches as a table has them."""
     return [
         FileEntry(
             path=file.path,

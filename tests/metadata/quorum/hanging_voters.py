@@ -104,7 +104,6 @@ class NeverReturning(OneByOne):
 
 
 def asked_by(call):
-    """Return the name of the function that a call makes."""
     return call.ask.func.__name__
 
 

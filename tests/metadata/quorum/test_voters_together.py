@@ -329,7 +329,6 @@ def test_force_is_refused_while_a_majority_answers():
 
 
 def of_voters(voters, found):
-    """Return a table whose log begins with these voters."""
     first, *others = found.log.batches
     return replace(found, log=RaftLog((replace(first, voters=voters), *others)))
 

@@ -45,7 +45,6 @@ def decide(leader, *records):
 
 
 def rows(log):
-    """Return the rows of the newest file of a table."""
     file = max(log._delta.active_files(), key=lambda each: int(each.values["base_offset"]))
     return [*decode_rows(log._files.read(f"{log.uri}/{file.path}", 1 << 20), file.path)]
 

@@ -44,7 +44,6 @@ BATCHES = (
 
 
 def read_back(*files):
-    """Return files as a commit that adds them says."""
     commit = encode_commit(
         write_id="w",
         operation="append",

@@ -117,7 +117,6 @@ def go_on(life: Life, base: Path, rounds: int) -> None:
 
 
 def record_beginning(base: Path) -> Record:
-    """Return what the beginning of a cluster does to its disks."""
     with recorded(base) as recording:
         begin(Life(recording))
     assert recording.disk.tree() == tree_of(base), "something was written elsewhere"

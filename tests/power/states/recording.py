@@ -87,7 +87,6 @@ class Recording:
         self.disk.apply(change)
 
     def check_alive(self) -> None:
-        """Raise if the process is dead."""
         if self._is_dead:
             raise Killed
 
@@ -129,7 +128,6 @@ class Recording:
         self._add(Write(node, content))
 
     def named(self, source: str, target: str, *, is_moved: bool) -> None:
-        """Note another name of a file."""
         folder, name = self._place(target)
         node = self._node(source)
         at, gone = self._place(source)
@@ -140,13 +138,11 @@ class Recording:
         self._may_die(target)
 
     def deleted(self, path: str) -> None:
-        """Note that a name is gone."""
         folder, name = self._place(path)
         self._add(Entry(folder, gone=name))
         self.calls.append(("delete", path))
 
     def flushed(self, node: int) -> None:
-        """Note that a file or folder was flushed."""
         self.calls.append(("flush", self._paths[node]))
         self.changes.append(Flush(node, ""))
 

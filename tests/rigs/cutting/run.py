@@ -43,7 +43,6 @@ class Cut:
     ended_at: float
 
     def order(self, number: int) -> str:
-        """Return the line that asks for its check."""
         times = {"began_at": self.began_at, "ended_at": self.ended_at}
         return json.dumps({"cut": number, **times}) + "\n"
 

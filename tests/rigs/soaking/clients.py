@@ -46,7 +46,6 @@ class Client:
         self._parent = os.getppid()
 
     def stop(self) -> None:
-        """Have the loop end after what it is at."""
         self._stop.set()
 
     @property

@@ -58,11 +58,9 @@ class SoakFolder:
         return self.path / "logs"
 
     def log_of(self, name: str) -> Path:
-        """Return the file of what a client prints."""
         return self.logs / f"{name}.log"
 
     def last_words(self, name: str) -> str:
-        """Return the last line that a client has printed."""
         lines = self.log_of(name).read_text(encoding="utf-8", errors="replace").split("\n")
         return next(
             (line.strip()[:300] for line in reversed(lines) if line.strip()), "it is silent"

@@ -106,7 +106,6 @@ def _tenth(samples: Sequence[Sample], latencies: Sequence[Latency]) -> Tenth:
 
 
 def p50_of(kind: str) -> str:
-    """Return the name of the median of a kind of call."""
     return f"{kind}: p50 (ms)"
 
 

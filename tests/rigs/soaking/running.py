@@ -114,7 +114,6 @@ class Clients:
         return late
 
     def end(self) -> None:
-        """Kill what is left."""
         for each in self._all.values():
             _kill(each)
         self._all.clear()
@@ -239,7 +238,6 @@ def _is_copied(cluster: Cluster) -> bool:
 
 
 def _judge(folder: SoakFolder, notes: list[tuple[str, dict[str, Any]]], say: Say) -> list[str]:
-    """Return what is wrong with what the run has left."""
     found = [f"{name}: {line['error']}" for name, line in notes if line["kind"] == "wrong"]
     found += [
         f"{name}: an append failed: {line['error']}"

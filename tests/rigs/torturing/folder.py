@@ -60,7 +60,6 @@ class TortureFolder:
 
     @property
     def metadata_roots(self) -> tuple[Path, ...]:
-        """Where the cluster's metadata log is."""
         if self.voters == 1:
             return (self.path / "metadata",)
         return tuple(self.root(each) for each in self.voter_disks)

@@ -77,7 +77,6 @@ def is_driver_jvm(process: Found) -> bool:
 
 
 def is_driver_python(process: Found) -> bool:
-    """Return whether it is a Spark client's Python."""
     is_spark = f"{CLIENT} spark-" in process.command
     return is_spark and not is_driver_jvm(process) and not is_launcher(process)
 
@@ -263,7 +262,6 @@ class Processes:
             each.process.wait()
 
     def end(self) -> None:
-        """Kill everything that is left."""
         with self._lock:
             for each in self._all.values():
                 each.is_stopped = True

@@ -61,7 +61,6 @@ class Call:
         return self.operation in ("read", "stat", "list", "flush", "load")
 
     def sees(self, changed: frozenset[str], has_other_names: bool) -> bool:
-        """Return whether a change of some files may change its answer."""
         if self.operation == "list":
             return has_other_names
         return self.operation == "load" or not changed.isdisjoint(self.names)

@@ -9,7 +9,6 @@ from tests.search.world import require
 
 
 def check_files(world: LogWorld, table: Table) -> None:
-    """Check what stands in a log's folder."""
     kept = {
         version
         for name, file in table.files

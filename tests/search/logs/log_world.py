@@ -156,7 +156,6 @@ class LogWorld:
         return table.with_file(HINT, (hint_bytes(version), (f"e{version}", 2)))
 
     def events(self, table: Table) -> Iterator[tuple[str, Table]]:
-        """Yield what may happen to a table beside what processes do."""
         allowed = table.allowance
         if allowed.commits:
             less = replace(table, allowance=replace(allowed, commits=allowed.commits - 1))

@@ -88,7 +88,6 @@ class Rules:
         return self.tables.of(VoterTable(found.key, epoch, (), leaders, log))
 
     def names(self, table):
-        """Return the writes in a table's log."""
         return tuple(each.write_id for each in self.tables[table].log.batches)
 
     def mismatch(self, table, other):

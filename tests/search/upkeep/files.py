@@ -54,7 +54,6 @@ class SearchedSegments:
         start_offset: Offset,
         end_offset: Offset,
     ) -> MergedSegment:
-        """Write what parts of a log have in a range as one file."""
         made, borders = rewritten(
             parts,
             self._known,

@@ -29,7 +29,6 @@ def rows_of(part: LogPart) -> tuple[Row, ...]:
 
 
 def merged_name(rows: Sequence[Row], base_offset: int) -> str:
-    """Return the uuid of a merged file that has these records."""
     return "m" + "".join(f"{at - base_offset}{value}" for at, value in rows)
 
 
@@ -54,7 +53,6 @@ def key_of(value: str) -> str:
 
 
 def is_tombstone(value: str) -> bool:
-    """Return whether a record deletes its key."""
     return value.isupper()
 
 

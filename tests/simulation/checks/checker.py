@@ -109,7 +109,6 @@ class Checker(History):
             digest = each.chain_digest
 
     def on_unlink(self, root: Root, place: str, name: str) -> None:
-        """Check one file that a cleaner deleted."""
         invariants.nothing_named_is_deleted(root, place, name)
 
     def _forget(self, key: PartitionKey, table: Table) -> None:

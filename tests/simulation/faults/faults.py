@@ -226,7 +226,6 @@ class Faults(Drawing):
         return done
 
     def _roll_back_live(self, root: Root, commits: str) -> bool:
-        """Roll one table back while it serves."""
         for place, table in self._tables(root):
             kept = max(1, len(table.states) - int(commits))
             if kept < len(table.states):
@@ -303,7 +302,6 @@ class Faults(Drawing):
         return False
 
     def _rot(self, root: Root) -> bool:
-        """Flip a bit of one segment."""
         for place, table in self._tables(root):
             batches: Any = table.state.batches
             if batches:

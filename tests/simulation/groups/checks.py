@@ -101,7 +101,6 @@ class Checker:
                 self._first[PartitionKey(topic_id, number)] = 0
 
     def read_keys(self) -> list[PartitionKey]:
-        """Return the partitions of the topics that members have subscribed to."""
         return [
             PartitionKey(topic.topic_id, number)
             for topic in self.image.topics.values()
@@ -171,7 +170,6 @@ class Checker:
         return 0 if self._world.reset == "earliest" else partition.high_watermark
 
     def hand_out(self, process: "Process", key: PartitionKey, rows: Any) -> None:
-        """Check records that a process hands out now."""
         world, member = self._world, process.member_id
         world.met["handed out"] += rows.num_rows
         fenced_ms = self._fenced_at_ms.get(member)

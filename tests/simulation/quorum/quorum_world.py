@@ -77,11 +77,9 @@ class QuorumWorld:
 
     @property
     def changes_pending(self) -> bool:
-        """Whether a change of voters may land late."""
         return any(each.voters for *_, change in self.pending for each in change.appended)
 
     def land(self, *, is_all: bool = False) -> None:
-        """Let the puts land that are due."""
         due = [each for each in self.pending if is_all or each[0] <= self.scheduler.calls]
         self.pending = [each for each in self.pending if each not in due]
         for _, put, _ in due:

@@ -61,7 +61,6 @@ def digest_of(rows: Sequence[Row], base_offset: int) -> str:
 
 
 def folder(address: ReplicaAddress) -> str:
-    """Return a replica's folder under its root."""
     return f"{address.key.topic_id}/{address.key.partition}-{address.replica_uuid}"
 
 
@@ -98,7 +97,6 @@ class Table:
         return self.states[-1]
 
     def number_at(self, version: int) -> int:
-        """Return the number of the producers file that counts at a version."""
         return self.numbers.get(version, 0)
 
     @property
@@ -182,7 +180,6 @@ class Root:
             raise KafkaStorageError("the root is not the disk it was")
 
     def is_whole(self, place: str) -> bool:
-        """Return whether the table in a folder is there with all of its files."""
         table = self.tables.get(place)
         if table is None or table.is_emptied:
             return False

@@ -16,7 +16,6 @@ def key_of(value: int) -> bytes | None:
 
 
 def is_tombstone(value: int) -> bool:
-    """Return whether a record deletes its key."""
     return value // KEYS % 3 == 1
 
 

@@ -120,7 +120,6 @@ class Driver:
         self.process._parts.pop(sweep, None)
 
     def replication_round(self) -> ReplicationRound:
-        """Return what plans and concludes rounds."""
         return ReplicationRound(self.process)
 
     def finish_compaction(self, order: ReadOrder) -> None:

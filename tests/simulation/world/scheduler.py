@@ -83,7 +83,6 @@ class Node:
         return f"{self.name.replace('-', '')}x{self.uuid_count}"
 
     def child_name(self, kind: str) -> str:
-        """Return the name of this node's next task."""
         self.child_count += 1
         return f"{self.name}.{kind}{self.child_count}"
 
@@ -234,7 +233,6 @@ class Scheduler:
         return fault
 
     def sleep(self, duration_ms: float) -> None:
-        """Wait in virtual time."""
         task = self._running()
         task.operation, task.root = "sleep", None
         task.wake_ms = self.now_ms + duration_ms

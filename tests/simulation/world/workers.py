@@ -64,7 +64,6 @@ class Worker:
 
 
 def fetch_task(order: FetchOrder, worker: Worker) -> FetchResult:
-    """Bring one follower up to its leader."""
     began_ms = worker.world.scheduler.now_ms
     result = fetch(order, worker.replicas, worker.segments, worker.clock)
     note_inspection(worker.world, result, began_ms)
@@ -84,7 +83,6 @@ def inspect_partition_task(orders: PartitionFetches, worker: Worker) -> list[Fet
 
 
 def note_inspection(world: World, result: FetchResult, began_ms: float) -> None:
-    """Note which replicas were read by an inspection that began then."""
     for seen in (result.report.leader, *result.report.followers):
         if seen.error_code == NO_ERROR:
             place = (result.report.key, seen.broker_id)

@@ -78,7 +78,6 @@ class World:
         self.pending.append((self.scheduler.calls + steps, put))
 
     def land(self, *, is_all: bool = False) -> None:
-        """Let the puts land that are due."""
         if not self.pending:
             return
         due = [each for each in self.pending if is_all or each[0] <= self.scheduler.calls]

@@ -44,8 +44,6 @@ logging.getLogger("werkzeug").setLevel(logging.WARNING)
 
 
 class Kind(Enum):
-    """What goes wrong with a request."""
-
     ERROR_BEFORE = "500, not processed"
     ERROR_AFTER = "processed, then 500"
     CONFLICT_BEFORE = "409, not processed"

@@ -134,7 +134,6 @@ class ControllerWorld(Adapter):
                 )
 
     def place(self, states):
-        """Put partitions in states that the vector gives."""
         for name, state in states.items():
             topic, number = name.rsplit("-", 1)
             if topic not in self.image.topic_ids:

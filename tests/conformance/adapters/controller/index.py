@@ -81,5 +81,4 @@ class IsrIndex(Adapter):
 
 
 def partition_on_all():
-    """Return a partition with a replica on every broker."""
     return partition(words(EVERYONE))

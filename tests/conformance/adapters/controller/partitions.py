@@ -68,7 +68,6 @@ def any_registration(
     partition_epoch=0,
     recovery="RECOVERED",
 ):
-    """Return a registration in whatever state the vector says."""
     sound = partition(words(replicas), epoch=leader_epoch, version=partition_epoch)
     fields = {name: getattr(sound, name) for name in PartitionRegistration.__slots__}
     fields |= {

@@ -144,7 +144,6 @@ class Facts:
         return (batch for batch in self.batches if batch.key == key)
 
     def polls_of(self, key: str) -> Iterator[Poll]:
-        """Yield a partition's reads."""
         return (poll for poll in self.polls if poll.key == key)
 
     def final(self, key: str) -> tuple[Record, ...] | None:

@@ -30,8 +30,6 @@ CONTROL_S_MAX: Final = 15.0
 
 
 class Client:
-    """What the roles of one process share."""
-
     def __init__(self, folder: TortureFolder, name: str, incarnation: int, seed: int) -> None:
         self.folder = folder
         self.name = name

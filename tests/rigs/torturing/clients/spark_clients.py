@@ -21,7 +21,6 @@ COLUMNS: Final = ("topic", "partition", "offset", "CAST(value AS STRING) AS valu
 
 
 def quiet_session(name: str) -> SparkSession:
-    """Return the session of spark-submit's settings."""
     spark = build_session(name)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
@@ -103,7 +102,6 @@ class SparkReads:
         return [(row.partition, row.offset, row.value) for row in rows]
 
     def close(self) -> None:
-        """End the query and the session."""
         if self._query is not None:
             self._query.stop()
         self._spark.stop()
