@@ -54,11 +54,7 @@ class View:
 
 
 def check(view: View) -> None:
-    """Check a state.
-
-    Raises:
-        Violation: An invariant does not hold.
-    """
+    """Check a state."""
     entries = {broker_id: entries_of(state) for broker_id, state in view.logs.items()}
     for broker_id, state in view.logs.items():
         _one_log(broker_id, state, entries[broker_id], view)
@@ -173,11 +169,7 @@ def check_commit(
     past: Past,
     removed: frozenset[str],
 ) -> None:
-    """Check one commit to a replica's table. `removed`: files that it can't add again.
-
-    Raises:
-        Violation: An invariant does not hold.
-    """
+    """Check one commit to a replica's table. `removed`: files that it can't add again."""
     fence, name = before.leader_epoch, "I13 fence"
     if fence is not None:
         is_kept = after.leader_epoch is not None and after.leader_epoch >= fence
@@ -213,9 +205,6 @@ def check_register(
 
     `losses`: disks that have lost something; without any, no replica may be called lost, but where
     it may have missed tombstones. `logs`: of live replicas.
-
-    Raises:
-        Violation: An invariant does not hold.
     """
     flaws = [*state_flaws(after), *step_flaws(before, after)]
     flaws += log_start_flaws(before, after.log_start_offset, None)

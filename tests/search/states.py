@@ -60,11 +60,7 @@ class Inspector:
         return found
 
     def check(self, state: State) -> None:
-        """Check a state; one that differs only in what processes are at was checked already.
-
-        Raises:
-            Violation: An invariant does not hold.
-        """
+        """Check a state; one that differs only in what processes are at was checked already."""
         ended = [self._slots.ended[number] for number in state[SLOTS:]]
         key = (*state[:SLOTS], *ended)
         if key in self._checked:

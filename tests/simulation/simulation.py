@@ -239,11 +239,7 @@ class Simulation:
     # The run
 
     def run(self) -> None:
-        """Take all decisions, then heal; raise what is found.
-
-        Raises:
-            Violation: An invariant does not hold.
-        """
+        """Take all decisions, then heal; raise what is found."""
         for _ in range(DECISIONS_A_CALL_MAX * self.plan.steps):
             if self.world.scheduler.calls >= self.plan.steps:
                 break

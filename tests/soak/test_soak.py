@@ -2,13 +2,11 @@
 
 import pytest
 
-from tests.rigs.notes import Notes, read_notes
 from tests.rigs.soaking.checking import (
     COPIED_AGAIN,
     Sent,
     copy_findings,
     findings_of,
-    sent_to,
     stream_findings,
 )
 from tests.rigs.soaking.notes import (
@@ -21,14 +19,6 @@ from tests.rigs.soaking.notes import (
 )
 from tests.rigs.soaking.report import Sample, tenths_of
 from tests.rigs.soaking.watching import descriptors
-
-
-def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
-    samples = [Sample(at, {"files": at}) for at in (-1.0, 0.0, 4.0, 9.9, 10.0, 99.9, 100.0)]
-
-    tenths = tenths_of(samples, [], 100.0)
-
-    assert [each.values.get("files") for each in tenths] == [4.0, 10.0, *[None] * 7, 99.9]
 
 
 @pytest.mark.parametrize(
@@ -44,20 +34,6 @@ def test_of_open_files_a_tenth_counts_the_lowest(open_files, counted):
     samples = [Sample(at, {name: value}) for at, value in enumerate(open_files)]
 
     assert tenths_of(samples, [], 100.0)[0].values[name] == counted
-
-
-def test_notes_are_read_as_written_and_a_torn_line_is_passed_over(tmp_path):
-    writer = Notes(tmp_path, "a")
-    writer.add("append", topic="events", runs=[[0, 5, 0, 2]])
-    writer.add("failed", topic="events", first=2, count=3)
-    writer.add("append", topic="table", runs=[[0, 0, 5, 1]])
-    writer.close()
-    with (tmp_path / "a.jsonl").open("a") as file:
-        file.write('{"kind":"app')
-
-    sent = sent_to("events", read_notes(tmp_path))
-
-    assert sent == Sent({"a": [Run(0, 5, 0, 2)]}, {"a": {2, 3, 4}})
 
 
 SENT = Sent({"a": [Run(0, 5, 0, 2), Run(1, 0, 2, 1)]}, {"a": {3}})

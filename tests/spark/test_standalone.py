@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 
@@ -77,13 +76,6 @@ def test_a_file_that_names_no_process_of_a_cluster_ends_none(tmp_path, sleeper, 
     assert sleeper.poll() is None
 
 
-def test_nothing_runs_where_nothing_was_started(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(standalone, "folder_of", lambda port: tmp_path / "none")
-
-    assert main(["stop"]) == 0
-    assert capsys.readouterr().out == "0 processes ended.\n"
-
-
 def test_a_second_start_is_refused(tmp_path, sleeper):
     (tmp_path / "master.pid").write_text(f"{sleeper.pid} {MASTER}")
 
@@ -91,19 +83,6 @@ def test_a_second_start_is_refused(tmp_path, sleeper):
         start(tmp_path, parse(["start"]))
 
     assert sleeper.poll() is None
-
-
-def test_a_port_that_is_taken_is_said(tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "none"
-    monkeypatch.setattr(standalone, "folder_of", lambda port: folder)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-
-        assert main(["start", "--port", str(port)]) == 1
-
-    said = capsys.readouterr().err
-    assert said == f"standalone: port {port} is taken: give another one with --port\n"
-    assert not folder.exists()
 
 
 def test_what_does_not_start_leaves_nothing_running(tmp_path, monkeypatch):
@@ -121,11 +100,3 @@ def test_what_does_not_start_leaves_nothing_running(tmp_path, monkeypatch):
     [pid] = (folder / "pids").read_text().split()  # and no worker was begun
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), signal.SIGTERM)
-
-
-@pytest.mark.parametrize("option", ["--workers", "--cores", "--port"])
-def test_a_count_is_a_count(option, capsys):
-    with pytest.raises(SystemExit):
-        parse(["start", option, "none"])
-
-    assert "'none' is not a count: give 1 or more" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Histories on the disk, what a killed client goes on with, what fsck may find, the report."""
+"""Histories on the disk, what a killed client goes on with, what fsck may find."""
 
 import random
 
@@ -12,8 +12,6 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.fsck.findings import Finding, Place
 from kafka_on_spark.produce.append import AppendResult, PartitionAppend
-from tests.rigs.torturing.checks.anomalies import Anomaly
-from tests.rigs.torturing.checks.facts import outcomes_of
 from tests.rigs.torturing.clients.appending import AppendingClient, last_work
 from tests.rigs.torturing.ending import is_rolled_back
 from tests.rigs.torturing.history import (
@@ -21,14 +19,10 @@ from tests.rigs.torturing.history import (
     FAIL,
     INFO,
     INVOKE,
-    OK,
     HistoryWriter,
     read_client,
     read_history,
 )
-from tests.rigs.torturing.report import ALIKE_MAX
-from tests.torture.reports import report_of
-from tests.torture.stories import Story
 
 # Histories
 
@@ -40,17 +34,6 @@ def test_a_line_that_a_kill_has_cut_off_is_no_event(tmp_path):
         file.write(b'{"kind":"ok","ca')
 
     assert [event.kind for event in read_history(tmp_path)] == [INVOKE]
-
-
-def test_calls_are_counted_by_outcome_and_open_ones_are_unknown():
-    story = Story()
-    story.append("a0")
-    story.append("a1", kind=FAIL)
-    story.append("a2", kind=INFO)
-    story.send("a3")
-    story.crash("a.1")
-
-    assert outcomes_of(story.events) == {APPEND: {OK: 1, FAIL: 1, INFO: 2}}
 
 
 # Clients
@@ -159,15 +142,3 @@ def test_fsck_may_find_that_a_table_ended_early_where_it_was_rolled_back(
     finding = Finding(invariant=invariant, place=place, sentence="it ended at 368")
 
     assert is_rolled_back(finding, {(2, "orders", 0, 57)}) is is_explained
-
-
-# Report
-
-
-def test_a_report_with_anomalies_is_a_failure_that_counts_all_and_shows_some():
-    alike = [Anomaly("gap", "orders/0", str(number)) for number in range(ALIKE_MAX + 5)]
-
-    found = report_of(*alike).as_dict()
-
-    assert (found["exit_code"], found["anomaly_counts"]["gap"]) == (1, ALIKE_MAX + 5)
-    assert len(found["anomalies"]) == ALIKE_MAX
