@@ -148,8 +148,9 @@ def read_pieces(
                 f"offsets {order.start_offset} to {order.end_offset} of {order.name} can't be read"
                 f" from any replica: {asked}"
             )
-        on_deleted(order, reading.position, reading.log_start_offset)
-        reading.position = reading.log_start_offset
+        if reading.position < reading.log_start_offset:  # else another replica has read past it
+            on_deleted(order, reading.position, reading.log_start_offset)
+            reading.position = reading.log_start_offset
 
 
 _Failure = tuple[Segment | None, KafkaOnSparkError]

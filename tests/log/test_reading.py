@@ -95,16 +95,24 @@ def test_a_replica_that_lacks_committed_records_gives_none():
     assert read(order, replicas_of(on_1="0:ab", on_2="0:abc")) == [("b", 1, 2), ("c", 2, 2)]
 
 
+def starting_at(*starts):
+    """Return replicas 1, 2 ... whose logs have the records [start, 5)."""
+    places = [address(broker_id) for broker_id, _ in enumerate(starts, 1)]
+    store = MemoryReplicaStore(MemoryRoots({each.root: each.directory_id for each in places}))
+    for place, start in zip(places, starts, strict=True):
+        store.create(place)
+        opened = store.open(place)
+        before = log("0:abcde").chain_at(start)
+        state = log(f"0:{'abcde'[start:]}", base=start, chain_before=before)
+        opened.commit(opened.load(), replace(change_to(state), chain_before=before))
+    return store
+
+
 def read_from_start(start, on_deleted=refuse_deleted):
-    """Read [1, 3) of a replica whose log has the records [start, 5); return the rows, to be read,
-    and what is said against the replica."""
+    """Read [1, 3) of a replica whose log begins at `start`; return the rows, to be read, and what
+    is said against the replica."""
     [order] = planned()
-    store = MemoryReplicaStore(MemoryRoots({address(1).root: address(1).directory_id}))
-    store.create(address(1))
-    opened = store.open(address(1))
-    before = log("0:abcde").chain_at(start)
-    state = log(f"0:{'abcde'[start:]}", base=start, chain_before=before)
-    opened.commit(opened.load(), replace(change_to(state), chain_before=before))
+    store = starting_at(start)
     noted = []
     rows = read_pieces(
         replace(order, candidates=(address(1),)),
@@ -134,6 +142,21 @@ def test_what_is_left_above_a_log_start_that_has_moved_on_is_read(start, left):
 
     assert list(rows) == left
     assert passed == ([(1, start)] if start > 1 else [])
+
+
+def test_what_another_replica_has_read_past_a_log_start_is_not_lost():
+    [order] = planned()
+    passed, failures = [], [KafkaStorageError("the disk is gone")]
+
+    def rows_of(piece):
+        if first_of(piece) == 2 and failures:
+            raise failures.pop()
+        yield first_of(piece)
+
+    on_deleted = lambda order, first, start: passed.append((first, start))  # noqa: E731
+    rows = list(read_pieces(order, starting_at(2, 0), rows_of, on_deleted=on_deleted))
+
+    assert (rows, passed) == ([1, 2], [])
 
 
 def test_a_replica_that_fails_in_the_middle_is_gone_on_from_by_the_next():
