@@ -1,12 +1,18 @@
 """What members shall own and do own, told step by step."""
 
 from dataclasses import replace
+from itertools import chain
 
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.groups.membership import chosen_assignor, fence, join, reconcile, share_out
 from kafka_on_spark.groups.offsets import saved_offset
-from kafka_on_spark.metadata.image import ConsumerGroup, GroupMember, TopicImage
-from kafka_on_spark.metadata.records import RemoveTopicRecord
+from kafka_on_spark.metadata.image import (
+    ConsumerGroup,
+    ControllerResult,
+    GroupMember,
+    TopicImage,
+)
+from kafka_on_spark.metadata.records import RemovePartitionRecord, RemoveTopicRecord
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition, partition_map
 from tests.committing import committed, replay
 
@@ -100,6 +106,19 @@ def test_new_partitions_are_shared_out_in_an_epoch_of_their_own():
 
     assert (after.group_epoch, after.target_epoch) == (3, 3)
     assert sorted(len(each.target) for each in after.members.values()) == [1, 2]
+
+
+def test_partitions_that_are_removed_are_nobodys():
+    both = shared(joined(with_partitions(5), "a", "b"))
+    both = reconciled(reconciled(both, "a"), "b")
+    record = RemovePartitionRecord(topic_id=TOPIC_ID, topic=TOPIC, partition=4, cause="removed")
+    less = shared(replay(both, ControllerResult([record], None)))
+
+    after = reconciled(reconciled(less, "a", member(less, "a").to_give_up), "b")
+    after = reconciled(after, "b", member(after, "b").to_give_up)
+
+    assert sorted(chain(*owned(after).values())) == [0, 1, 2, 3]
+    assert not any(each.target - each.owned for each in after.consumer_groups["g"].members.values())
 
 
 def grown(image, *partitions):
