@@ -240,7 +240,7 @@ metadata_quorum = verb(
     Action(describe, one_of=("status replication",)),
     Action(add_controller, *CHANGING),
     Action(remove_controller, *CHANGING),
-    Action(elect),
+    Action(elect, "yes"),
     Action(force, *CHANGING, is_open=False),
     by_word=True,
 )
