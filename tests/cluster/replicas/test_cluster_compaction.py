@@ -9,6 +9,7 @@ from kafka_on_spark.log.state import address_of
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import new_disks
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
+from tests.fsck.upkept import append_prices
 from tests.kept import KeyedRecord, kept_records
 
 CONFIGS = {
@@ -23,18 +24,6 @@ def disks():
     with new_disks() as disks:
         disks.cluster.create_topic("prices", replica_assignment=REPLICAS, configs=CONFIGS)
         yield disks
-
-
-def append(cluster, *texts):
-    """Append each text as one batch: "a1 b2 -a" writes a=1 and b=2, and deletes a."""
-    for text in texts:
-        rows = [
-            {"key": word[1:], "value": None}
-            if word[0] == "-"
-            else {"key": word[0], "value": word[1:]}
-            for word in text.split()
-        ]
-        cluster.append("prices", rows)
 
 
 def read(cluster):
@@ -83,7 +72,7 @@ def check_equal(cluster, whole):
 
 def test_a_compacted_log_keeps_the_last_value_of_each_key_at_its_offset(disks):
     cluster = disks.cluster
-    append(cluster, "a1 b1 a2", "c1 b2", "a3")
+    append_prices(cluster, "a1 b1 a2", "c1 b2", "a3")
     whole = contents(cluster)[1]
 
     cluster.maintain()
@@ -96,7 +85,7 @@ def test_a_compacted_log_keeps_the_last_value_of_each_key_at_its_offset(disks):
 
 def test_tombstones_go_once_every_replica_has_lost_what_they_delete(disks):
     cluster = disks.cluster
-    append(cluster, "a1 b1", "-a", "c1")
+    append_prices(cluster, "a1 b1", "-a", "c1")
     whole = contents(cluster)[1]
 
     cluster.maintain()
@@ -127,7 +116,7 @@ def contents_of(cluster, broker_id):
 
 def test_an_append_that_waits_reads_and_a_stream_of_offsets_are_not_disturbed(disks):
     cluster = disks.cluster
-    append(cluster, "a1", "a2", "b1")
+    append_prices(cluster, "a1", "a2", "b1")
     cluster.maintain()
 
     assert read_from(cluster, 0) == [(1, "a", "2"), (2, "b", "1")]
@@ -145,9 +134,9 @@ def read_from(cluster, start):
 
 def test_a_moment_before_the_last_compaction_is_not_read_any_more(disks):
     cluster = disks.cluster
-    append(cluster, "a1")
+    append_prices(cluster, "a1")
     then = cluster.image.offset
-    append(cluster, "a2")
+    append_prices(cluster, "a2")
     cluster.maintain()
 
     disks.opened.append(Cluster.open(disks.metadata_root, as_of=then))
@@ -164,11 +153,11 @@ def unclean(disks):
 def elected_uncleanly(disks):
     """Return a cluster whose leader was elected uncleanly, and has not compacted what all had."""
     cluster = disks.cluster
-    append(cluster, "a1 b1", "a2")
+    append_prices(cluster, "a1 b1", "a2")
     disks.take_away(3)
     cluster.run_controller()
     for text in ("b2", "c1"):
-        append(cluster, text)
+        append_prices(cluster, text)
         cluster.maintain()
     assert registered(cluster).cleaned_below > 3
     disks.give_back(3)
