@@ -294,6 +294,9 @@ class MemoryReplicaLog:
     def producers_number(self) -> int:
         return self._producers[0]
 
+    def may_need_checkpoint(self) -> bool:
+        return False
+
     def maintain(self) -> None:
         """Nothing is due in memory."""
 

@@ -390,9 +390,13 @@ class ReplicaLog:
         """Number of the producer-state file of the state that was last loaded; 0: it has none."""
         return self._producers[0].number
 
+    def may_need_checkpoint(self) -> bool:
+        """Return whether `maintain` may have something to do: without a request, or a lock."""
+        return self._delta.may_need_checkpoint()
+
     def maintain(self) -> None:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
-        if self._delta.may_need_checkpoint():  # no thread is asked after most commits
+        if self.may_need_checkpoint():
             within(self._address.root, self._delta.checkpoint_if_due)
 
 

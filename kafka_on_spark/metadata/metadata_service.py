@@ -424,14 +424,20 @@ class MetadataService:
             application_id=self._application_id,
         )
 
+    def _is_snapshot_due(self, image: MetadataImage) -> bool:
+        records_min = max(SNAPSHOT_RECORDS_MIN, self._snapshot_record_count)
+        return image.offset - self._snapshot_offset >= records_min
+
+    def may_need_upkeep(self) -> bool:
+        """Return whether `maintain` may have something to do: without a request, or a lock."""
+        return self._is_snapshot_due(self.image) or self.log.may_need_upkeep()
+
     def maintain(self) -> None:
         """Do what is due after an answer was given: a snapshot, a checkpoint of the log. A failure
         costs time only; the log has everything."""
         image = self.image
         try:
-            if image.offset - self._snapshot_offset >= max(
-                SNAPSHOT_RECORDS_MIN, self._snapshot_record_count
-            ):
+            if self._is_snapshot_due(image):
                 records = snapshot_records(image)
                 self._snapshot_offset, self._snapshot_record_count = image.offset, len(records)
                 # With the image's own time, so that an image from the snapshot has it as well.

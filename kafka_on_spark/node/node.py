@@ -12,15 +12,15 @@ import socket
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
 
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.base.ids import Clock, IdSource, PartitionKey
-from kafka_on_spark.log.state import ReplicaAddress, address_of
+from kafka_on_spark.base.ids import Clock, IdSource
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.metadata.image import Decide
@@ -291,23 +291,15 @@ class Node:
 
     def commit_due(self) -> None:
         """Have the checkpoint and the snapshot of the metadata written that a commit made due."""
-        self.maintenance.add({self.metadata: operating(CHECKPOINT)(self.metadata.maintain)})
+        if self.metadata.may_need_upkeep():  # after most commits no thread is woken
+            self.maintenance.add({self.metadata: operating(CHECKPOINT)(self.metadata.maintain)})
 
-    def maintain(self, keys: Iterable[PartitionKey]) -> None:
-        """Have due checkpoints of partitions' replicas written, after the answer was given."""
-        image, works = self.metadata.image, {}
-        for key in keys:
-            if (partition := image.partition(key)) is None:
-                continue
-            for broker_id in partition.isr:
-                if partition.is_created(broker_id):
-                    address = address_of(image, key, partition, broker_id)
-                    works[address] = partial(self._maintain, address)
-        self.maintenance.add(works)
-
-    def _maintain(self, address: ReplicaAddress) -> None:
-        with operating(CHECKPOINT):
-            self.replicas.open(address).maintain()
+    def maintain(self, addresses: Iterable[ReplicaAddress]) -> None:
+        """Have due checkpoints of replicas written, after the answer was given."""
+        for address in addresses:
+            replica = self.replicas.open(address)
+            if replica.may_need_checkpoint():
+                self.maintenance.add({address: operating(CHECKPOINT)(replica.maintain)})
 
     def close(self) -> None:
         """Close the parts, finish what is due and end the threads; later calls are refused."""

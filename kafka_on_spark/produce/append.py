@@ -364,7 +364,7 @@ def answer_staged(
     if earlier_tries:
         earlier_tries.note_checked(plans, last_sequence)
     _count(node, batches, began_ms)
-    node.maintain(keys)
+    node.maintain(replica for batch in batches for replica in batch.replicas)
     return batches, _retention_notices(node, image, batches)
 
 

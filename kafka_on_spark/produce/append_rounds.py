@@ -387,7 +387,7 @@ class AppendRounds:
         self, image: MetadataImage, batch: PartitionBatch, *, is_first_try: bool
     ) -> PartitionReport:
         """Have the rest of the ISR fetch what the leader has appended, for acks=all; return one
-        report of all of them.
+        report of all of them, or else of the leader.
 
         What was staged for a follower is there already, and is not read and flushed again at the
         first try. A later one checks each file that was staged.
@@ -398,22 +398,25 @@ class AppendRounds:
         assert leader is not None
         assert appended is not None
         state = appended.state
-        own = partition_report(batch.key, partition, leader, state, now_ms=node.clock.now_ms())
-        if self._acks != "all":
-            return own
         holders = batch.holders if is_first_try else ()
         staged = frozenset(batch.staged.segments)
-        followers = filter(partition.is_created, partition.isr - {partition.leader})
+        others = partition.isr - {partition.leader} if self._acks == "all" else ()
         orders = [
             replace(each, staged=staged) if each.follower in holders else each
-            for each in fetch_orders(image, batch.key, partition, followers)
+            for each in fetch_orders(
+                image, batch.key, partition, filter(partition.is_created, others)
+            )
         ]
+        if not orders:
+            now_ms = node.clock.now_ms()
+            return partition_report(batch.key, partition, leader, state, now_ms=now_ms)
+        batch.replicas += [each.follower for each in orders if each.follower is not None]
 
         def one(order: FetchOrder) -> PartitionReport:
             return fetch(order, node.replicas, node.segments, node.clock, state).report
 
-        fetched = self._threads.pool("fetch", partition.isr).map(one, orders)
-        return merge_reports([own, *fetched])[0]
+        [report] = merge_reports(self._threads.pool("fetch", partition.isr).map(one, orders))
+        return report
 
     def _not_concluded(self, error: KafkaOnSparkError) -> None:
         for each in self._pending():

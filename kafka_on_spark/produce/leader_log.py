@@ -76,6 +76,7 @@ class PartitionBatch:
         result: What came of its last try that has ended; None: none has.
         leader: Where the replica is that it went to.
         log: That replica's log.
+        replicas: Where that replica is, and those that were to fetch it from there.
         appended: How that log was seen with it; None if the try did not get so far.
         is_answered: It is.
         base_offset: Answered: the offset of its first record; None if it is a duplicate whose
@@ -99,6 +100,7 @@ class PartitionBatch:
     result: "PartitionReport | KafkaOnSparkError | None" = None
     leader: ReplicaAddress | None = None
     log: ReplicaLog | None = None
+    replicas: list[ReplicaAddress] = field(default_factory=list)
     appended: Appended | None = None
     is_answered: bool = False
     base_offset: Offset | None = None
@@ -234,6 +236,7 @@ def place(
     key, partition, staged = batch.key, batch.registration, batch.staged
     assert partition is not None, "a try begins with its partition"
     batch.leader = leader = leader_of(image, key, partition)
+    batch.replicas = [leader]
     batch.log = log = node.replicas.open(leader)
     with _of_leader(node, key, partition, leader):
         state = begin_leadership(log, partition)

@@ -324,6 +324,9 @@ class _ReplicaLog:
         answer, place = self._process.ask(call)
         return self._process.state(answer, place)
 
+    def may_need_checkpoint(self) -> bool:
+        return False
+
     def maintain(self) -> None:
         """Nothing is due in memory."""
 

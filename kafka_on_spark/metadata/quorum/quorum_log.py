@@ -557,6 +557,12 @@ class QuorumLog:
         }
         return describe(view, tables.newest_of_all(), problems)
 
+    def may_need_upkeep(self) -> bool:
+        """Return whether `maintain` may have something to do, without a request. Of several voters
+        one may be stranded, or be behind what this process has seen of it: each time."""
+        tables = self.tables
+        return not tables.is_alone or tables.log_of(tables.voters.keys[0]).may_need_upkeep()
+
     def maintain(self) -> None:
         """Write the checkpoints that are due; have a voter taken back that a candidate left behind,
         which waits for no voter's checkpoint."""

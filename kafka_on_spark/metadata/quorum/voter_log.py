@@ -505,6 +505,10 @@ class VoterLog:
             " user who may, or mount it for writing; nothing was written"
         )
 
+    def may_need_upkeep(self) -> bool:
+        """Return whether `maintain` may have something to do: without a request, or a lock."""
+        return self._is_merge_due or self._delta.may_need_checkpoint()
+
     @on_root
     def maintain(self) -> bool:
         """Write a checkpoint if one is due, and clean; merge small files when there are many.

@@ -51,6 +51,9 @@ class FrozenLog:
         self._frost.stand(f"{change.operation} {self._broker_id}")
         return self._log.commit(state, change)
 
+    def may_need_checkpoint(self) -> bool:
+        return self._log.may_need_checkpoint()
+
     def maintain(self) -> None:
         self._log.maintain()
 

@@ -200,6 +200,9 @@ class SimulatedReplicaLog:
         """Of the file of the state that was last loaded."""
         return self._producers[0]
 
+    def may_need_checkpoint(self) -> bool:
+        return False
+
     def maintain(self) -> None:
         """Nothing is due in memory."""
 
