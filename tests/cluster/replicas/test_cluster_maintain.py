@@ -5,8 +5,10 @@ import threading
 
 import pytest
 
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store import local_files, roots
 from kafka_on_spark.store.deadlines import SHORT
+from kafka_on_spark.store.delta import delta_log
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -130,3 +132,25 @@ def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):
     cluster.maintain()
 
     assert cluster.read("orders", start=offsets).column("value").to_pylist() == [b"b"]
+
+
+def test_appends_have_checkpoints_written_as_they_are_due_and_ask_no_thread_before(monkeypatch):
+    monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 20)
+    with new_disks() as disks:
+        disks.cluster.create_topic("orders", replica_assignment=REPLICAS)
+        maintenance, asked = disks.cluster._node.maintenance, []
+        add = maintenance.add
+        monkeypatch.setattr(maintenance, "add", lambda works: (asked.append(works), add(works)))
+        folders = [disks.folder(each, "orders") for each in (1, 2, 3)]
+
+        def appended(count):
+            for _ in range(count):
+                disks.cluster.append("orders", records(b"a"))
+            maintenance.finish()
+            return [sorted(each.glob("_delta_log/*.checkpoint.parquet")) for each in folders]
+
+        assert appended(19) == [[], [], []]
+        assert not any(isinstance(each, ReplicaAddress) for works in asked for each in works)
+        for found in appended(1):
+            assert [each.name for each in found] == [f"{20:020d}.checkpoint.parquet"]
+        assert list(disks.metadata_root.glob("**/_delta_log/*.checkpoint.parquet"))
