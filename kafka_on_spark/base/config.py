@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -392,7 +392,7 @@ def _value(name: str, text: str) -> Value:
     return _parse(name, SETTINGS[name], text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """Settings in layers: the nearest layer that names a setting decides.
 
@@ -416,6 +416,16 @@ class Settings:
     def policies(self) -> list[str]:
         """What a topic's cleanup.policy has: "delete" if its records may be deleted, "compact"."""
         return [word.strip() for word in self.text("cleanup.policy").split(",")]
+
+    @cached_property
+    def is_flushed(self) -> bool:
+        """Whether a commit to a replica is flushed before it counts (flush.messages=1)."""
+        return self.text("flush.messages") == "1"
+
+    @cached_property
+    def delete_delay_ms(self) -> int:
+        """How long the files that a replica removes stay (file.delete.delay.ms)."""
+        return self.integer("file.delete.delay.ms")
 
     def integer(self, name: str) -> int:
         value = _value(name, self.text(name))

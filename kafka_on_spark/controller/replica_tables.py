@@ -493,7 +493,7 @@ class TableRemoval:
 
 def _delay_ms(image: MetadataImage, topic_id: TopicId) -> int:
     """Return how long readers have to finish; a deleted topic has the cluster's setting."""
-    return image.settings(topic_id).integer("file.delete.delay.ms")
+    return image.settings(topic_id).delete_delay_ms
 
 
 def list_task(order: ListOrder, worker: Worker) -> list[FoundTable] | str:

@@ -361,7 +361,7 @@ class Visits:
             if order.key in left | failed:
                 self._visits.pop(order.key, None)
             else:
-                due_at_ms = now_ms + order.settings.integer("file.delete.delay.ms")
+                due_at_ms = now_ms + order.settings.delete_delay_ms
                 self._visits[order.key] = order.partition, order.settings.layers, due_at_ms
         return left
 

@@ -56,7 +56,7 @@ def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
     )
     times = CleaningTimes(
         now_ms=folders.now_ms(address),
-        delete_delay_ms=order.settings.integer("file.delete.delay.ms"),
+        delete_delay_ms=order.settings.delete_delay_ms,
         append_ms=order.settings.integer("delivery.timeout.ms"),
     )
     # Files that only wait are not asked for: a busy log has thousands.

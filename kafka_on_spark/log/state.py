@@ -300,8 +300,8 @@ def address_of(
         broker_id=broker_id,
         directory_id=created_on,
         replica_uuid=partition.uuid_of(broker_id),
-        is_flushed=settings.text("flush.messages") == "1",
-        delete_delay_ms=settings.integer("file.delete.delay.ms"),
+        is_flushed=settings.is_flushed,
+        delete_delay_ms=settings.delete_delay_ms,
         registered_voters=image.registered_voters,
     )
 

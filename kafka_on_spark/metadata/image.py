@@ -110,6 +110,8 @@ class TopicImage:
         partitions: Registrations by partition number, from 0 without gaps.
         first_partition_count: Partitions that it was created with; None: not recorded; 0: some
             were removed since, so that an append may stand in it that was split by any number.
+        settings: What `MetadataImage.settings` has returned last, for all images that have these
+            configs.
     """
 
     name: str
@@ -117,6 +119,7 @@ class TopicImage:
     partitions: PartitionMap = field(default_factory=PartitionMap)
     configs: Mapping[str, str] = field(default_factory=dict)
     first_partition_count: int | None = None
+    settings: Settings | None = field(default=None, repr=False, compare=False)
 
     @property
     def was_shrunk(self) -> bool:
@@ -309,7 +312,17 @@ class MetadataImage:
 
     def settings(self, topic_id: TopicId | None = None) -> Settings:
         topic = None if topic_id is None else self.topics.get(topic_id)
-        return Settings((self.configs,) if topic is None else (topic.configs, self.configs))
+        if topic is None:
+            return Settings((self.configs,))
+        known = topic.settings
+        if (
+            known is None
+            or known.layers[0] is not topic.configs
+            or known.layers[1] is not self.configs
+        ):
+            known = Settings((topic.configs, self.configs))
+            object.__setattr__(topic, "settings", known)
+        return known
 
     def replay(self, *batches: MetadataBatch) -> "MetadataImage":
         """Return the image with `batches` applied, which must continue it; none is refused."""
