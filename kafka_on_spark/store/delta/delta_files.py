@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -290,7 +291,9 @@ def log_folder(uri: str) -> str:
     return f"{uri}/_delta_log"
 
 
+@lru_cache(maxsize=1024)
 def commit_path(uri: str, version: int) -> str:
+    # Kept: each look at a table asks for its newest version and the next.
     return f"{log_folder(uri)}/{version:020d}.json"
 
 
