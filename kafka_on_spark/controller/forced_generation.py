@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from uuid import uuid4
 
 from kafka_on_spark.base.errors import (
     FencedLeaderEpochError,
@@ -29,6 +28,7 @@ from kafka_on_spark.log.replicas import ReplicaStore, commit_decided
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.metadata_files import new_id
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.quorum.elector import first_stamp
 from kafka_on_spark.metadata.quorum.forcing import (
@@ -293,7 +293,7 @@ def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
             voter,
             begin_generation,
             stamp=first_stamp(metadata_log.tables, voter.key, SystemClock()),
-            new_id=lambda: uuid4().hex,
+            new_id=new_id,
         )
     node = open_node(voter.root, options)
     try:

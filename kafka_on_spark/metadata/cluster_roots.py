@@ -18,7 +18,6 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count
 from typing import Final, TypeVar
-from uuid import uuid4
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
@@ -30,7 +29,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import NodeId, Offset
-from kafka_on_spark.metadata.metadata_files import FORMAT_VERSION, HEADER, TABLE_SCHEMA
+from kafka_on_spark.metadata.metadata_files import FORMAT_VERSION, HEADER, TABLE_SCHEMA, new_id
 from kafka_on_spark.metadata.metadata_root import (
     NODE_ID,
     MetadataIdentity,
@@ -107,7 +106,7 @@ class DeltaMetadataLog(QuorumLog):
             SideBySide(lambda key: self._roots.get(key, f"voter {key}")),
             SystemClock(),
             random=random.random,
-            new_id=lambda: uuid4().hex,
+            new_id=new_id,
             settings=QuorumSettings(),
         )
         for key in self._given_logs:

@@ -256,12 +256,17 @@ def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
         raise CorruptLogError(f"a gap in the metadata log: {error}") from error
 
 
+def new_id() -> str:
+    """Return an id that nothing else has: of a write, or in the name of a file."""
+    return uuid4().hex
+
+
 def write_file(
     files: RootFiles, uri: str, batches: Sequence[RaftBatch], content: pa.Buffer, time_ms: int
 ) -> LogFile:
     """Write a file under a name of its own; return it, to be added to the table at `uri`."""
     base_offset, end_offset = batches[0].base_offset, batches[-1].end_offset
-    path = f"{base_offset:020d}-{uuid4().hex}.parquet"
+    path = f"{base_offset:020d}-{new_id()}.parquet"
     files.write(f"{uri}/{path}", content)
     size = end_offset - base_offset
     return LogFile(base_offset, size, path, content.size, time_ms, tuple(batches))
