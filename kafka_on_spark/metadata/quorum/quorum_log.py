@@ -594,7 +594,9 @@ class QuorumLog:
         """
         start_ms = self._clock.monotonic_ms()
         while True:
-            began_ms, led = self._clock.monotonic_ms(), self.confirm()
+            began_ms, led = self._clock.monotonic_ms(), self.led
+            if led is None or not self.tables.is_alone:
+                led = self.confirm()
             try:
                 self.tables.check_writable(led.key)
                 break
