@@ -503,7 +503,7 @@ class Stager:
         count = len(targets)
         given, keys = batch.column("partition"), batch.column("key")
         numbers: npt.NDArray[np.int32] = np.zeros(batch.num_rows, np.int32)
-        if keys.null_count and given.null_count:
+        if count > 1 and keys.null_count and given.null_count:
             if self._order.has_producer:
                 numbers = partitions_of_keys(pc.fill_null(batch.column("value"), b""), count)
             else:
@@ -640,7 +640,9 @@ def choose_partitions(
     chooses it, else that of `others`."""
     numbers = others
     if keys.null_count < len(keys) and given.null_count:
-        by_key = partitions_of_keys(pc.fill_null(keys, b""), partition_count)
+        by_key: npt.NDArray[np.int32] | int = 0
+        if partition_count > 1:
+            by_key = partitions_of_keys(pc.fill_null(keys, b""), partition_count)
         numbers = np.where(pc.is_valid(keys).to_numpy(zero_copy_only=False), by_key, numbers)
     if given.null_count < len(given):
         chosen = pc.fill_null(given, 0).to_numpy(zero_copy_only=False)

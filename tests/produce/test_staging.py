@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,7 +19,13 @@ from kafka_on_spark.log.hashing import partitions_of_keys, record_digests, sum_d
 from kafka_on_spark.log.segments import RECORD_SCHEMA, digest_of, read_segment
 from kafka_on_spark.produce import staging
 from kafka_on_spark.produce.records import INPUT_SCHEMA
-from kafka_on_spark.produce.staging import PartitionTarget, StageOrder, check_records, stage_records
+from kafka_on_spark.produce.staging import (
+    PartitionTarget,
+    StageOrder,
+    check_records,
+    choose_partitions,
+    stage_records,
+)
 from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import KEY, address
@@ -99,6 +106,15 @@ def test_records_go_where_kafkas_partitioner_sends_their_keys(order):
         for number in set(numbers)
     }
     assert contents(stage, staged) == expected
+
+
+@pytest.mark.parametrize("others", [0, 7])
+def test_a_key_goes_to_the_only_partition_and_a_record_without_one_where_others_say(others):
+    keys, given = pa.array([b"k", None], pa.binary()), pa.nulls(2, pa.int32())
+
+    numbers = choose_partitions(given, keys, 1, np.full(2, others, np.int32))
+
+    assert numbers.tolist() == [0, others]
 
 
 def test_order_of_a_key_is_input_order_across_batches_and_segments(order):
