@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -50,6 +50,8 @@ from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError,
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -341,12 +343,13 @@ def begin_puts(
         if flushes_folder:
             flush_folder(address)
 
-    return {each.broker_id: begin_write(each, partial(put, each)) for each in addresses}
+    return {each.broker_id: begin_at(each, partial(put, each)) for each in addresses}
 
 
-def begin_write(address: ReplicaAddress, write: Callable[[], None]) -> Write:
+def begin_at(address: ReplicaAddress, work: Callable[[], T]) -> Call[T] | KafkaStorageError:
+    """Begin a call to a replica's root; return it, or why it was not begun."""
     try:
-        return begin(address.root, write)
+        return begin(address.root, work)
     except KafkaStorageError as error:
         return error
 

@@ -16,7 +16,7 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Executor, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kafka_on_spark.base.errors import (
     CommitError,
@@ -44,7 +44,7 @@ from kafka_on_spark.controller.isr import (
     without_suspects,
 )
 from kafka_on_spark.log.fetch import (
-    FetchOrder,
+    failed_report,
     fetch,
     fetch_orders,
     merge_reports,
@@ -52,10 +52,16 @@ from kafka_on_spark.log.fetch import (
 )
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.segments import begin_at
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, MetadataService
-from kafka_on_spark.metadata.reports import PartitionReport, is_under_min_isr, too_few_in_sync
+from kafka_on_spark.metadata.reports import (
+    PartitionReport,
+    ReplicaReport,
+    is_under_min_isr,
+    too_few_in_sync,
+)
 from kafka_on_spark.node.node import THREADS, Node
 from kafka_on_spark.produce.append_watch import METADATA_AWAY, AppendWatch, wait_of
 from kafka_on_spark.produce.idempotence import check_tries
@@ -69,7 +75,9 @@ from kafka_on_spark.produce.leader_log import (
 )
 from kafka_on_spark.produce.records import topic_limits
 from kafka_on_spark.produce.staging import ProducerRun
-from kafka_on_spark.store.deadlines import DaemonThreads, pauses_ms
+from kafka_on_spark.store.deadlines import Call, DaemonThreads, pauses_ms
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -97,18 +105,30 @@ _TRY_AGAIN: Final = (
 
 
 class AppendThreads:
-    """Two pools for each set of brokers that partitions need: a root that hangs delays those
-    partitions alone that need it. Two, so that none waits for itself: tries wait for fetches.
+    """A pool for each set of brokers that partitions need: a root that hangs delays those
+    partitions alone that need it. Tries have threads there; their fetches have those of the roots.
     """
 
     def __init__(self, _: Node) -> None:
-        self._pools: dict[tuple[str, Set[BrokerId]], Executor] = {}
+        self._pools: dict[Set[BrokerId], Executor] = {}
 
-    def pool(self, name: str, brokers: Set[BrokerId]) -> Executor:
-        """Return the pool for tries ("partition") or fetches ("fetch") of partitions that need
-        these brokers."""
-        found = self._pools.get((name, brokers))
-        return found or self._pools.setdefault((name, brokers), DaemonThreads(THREADS, name))
+    def pool(self, brokers: Set[BrokerId]) -> Executor:
+        """Return the pool for tries of partitions that need these brokers."""
+        found = self._pools.get(brokers)
+        return found or self._pools.setdefault(brokers, DaemonThreads(THREADS, "partition"))
+
+    def at_roots(
+        self, work: Callable[[ReplicaAddress], T], addresses: Iterable[ReplicaAddress]
+    ) -> list[T | KafkaStorageError]:
+        """Return what `work` returns for each address, done side by side, each in one call to its
+        root; or why that call did not come to its end."""
+        found: list[T | KafkaStorageError] = []
+        for call in [begin_at(each, partial(work, each)) for each in addresses]:
+            try:
+                found.append(call.in_time() if isinstance(call, Call) else call)
+            except KafkaStorageError as error:
+                found.append(error)
+        return found
 
     def wait(self, tries: Collection[Future[Any]], timeout_ms: float, *, for_all: bool) -> None:
         """Wait for one of some tries, or `for_all`, for `timeout_ms` at most."""
@@ -301,10 +321,7 @@ class AppendRounds:
             except KafkaOnSparkError as error:
                 return error
 
-        begun = [
-            (of, self._threads.pool("partition", each).map(read, of))
-            for each, of in by_brokers.items()
-        ]
+        begun = [(of, self._threads.pool(each).map(read, of)) for each, of in by_brokers.items()]
         return {key: found for of, all_of in begun for key, found in zip(of, all_of, strict=True)}
 
     def _pause(self, pause_ms: float) -> KafkaOnSparkError | None:
@@ -326,7 +343,7 @@ class AppendRounds:
             each.registration = image.partition(each.key)
             each.result = each.appended = None
             brokers = frozenset[BrokerId]() if each.registration is None else each.registration.isr
-            pool = self._threads.pool("partition", brokers)
+            pool = self._threads.pool(brokers)
             each.running = pool.submit(self._try, image, each, is_first_try)
         for each in self._ended(has_begun=bool(ready)):
             if isinstance(each.result, KafkaOnSparkError):
@@ -400,22 +417,31 @@ class AppendRounds:
         state = appended.state
         holders = batch.holders if is_first_try else ()
         staged = frozenset(batch.staged.segments)
-        others = partition.isr - {partition.leader} if self._acks == "all" else ()
-        orders = [
-            replace(each, staged=staged) if each.follower in holders else each
-            for each in fetch_orders(
-                image, batch.key, partition, filter(partition.is_created, others)
-            )
-        ]
-        if not orders:
-            now_ms = node.clock.now_ms()
-            return partition_report(batch.key, partition, leader, state, now_ms=now_ms)
-        batch.replicas += [each.follower for each in orders if each.follower is not None]
+        isr = partition.isr if self._acks == "all" else ()
+        others = (each for each in isr if each != partition.leader and partition.is_created(each))
+        orders = {
+            each.follower: replace(each, staged=staged) if each.follower in holders else each
+            for each in fetch_orders(image, batch.key, partition, others)
+            if each.follower is not None
+        }
+        batch.replicas += orders
 
-        def one(order: FetchOrder) -> PartitionReport:
+        def fetched(follower: ReplicaAddress) -> PartitionReport:
+            order = orders[follower]
             return fetch(order, node.replicas, node.segments, node.clock, state).report
 
-        [report] = merge_reports(self._threads.pool("fetch", partition.isr).map(one, orders))
+        reports: list[PartitionReport] = []
+        failed: list[ReplicaReport] = []
+        for follower, found in zip(orders, self._threads.at_roots(fetched, orders), strict=True):
+            if isinstance(found, KafkaStorageError):
+                failed.append(failed_report(follower, found))
+            else:
+                reports.append(found)
+        if failed or not reports:
+            now_ms = node.clock.now_ms()
+            own = partition_report(batch.key, partition, leader, state, failed, now_ms=now_ms)
+            reports.append(own)
+        [report] = merge_reports(reports)
         return report
 
     def _not_concluded(self, error: KafkaOnSparkError) -> None:

@@ -54,8 +54,8 @@ from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     TIMESTAMP,
     Write,
+    begin_at,
     begin_puts,
-    begin_write,
     ended,
     flush_folder,
     new_segment,
@@ -592,7 +592,7 @@ class Stager:
         flushes: dict[int, dict[BrokerId, Write]] = {}
         for address in self._folders:
             of_partition = flushes.setdefault(address.key.partition, {})
-            of_partition[address.broker_id] = begin_write(address, partial(flush_folder, address))
+            of_partition[address.broker_id] = begin_at(address, partial(flush_folder, address))
         flushed = ended(list(flushes.values()), is_patient=self._is_patient)
         for number, failures in zip(flushes, flushed, strict=True):
             for broker_id, failure in failures.items():

@@ -1,5 +1,6 @@
 """When an append is refused, acknowledged, or of unknown outcome, and what its batches meet on the way."""
 
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -28,7 +29,7 @@ from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.commit_lock import NO_LOCK
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
-from kafka_on_spark.produce.append_rounds import AppendRounds, check_ends
+from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads, check_ends
 from kafka_on_spark.produce.leader_log import (
     PartitionBatch,
     commit_batch,
@@ -38,6 +39,7 @@ from kafka_on_spark.produce.leader_log import (
     place_files,
     read_leader,
 )
+from kafka_on_spark.store.deadlines import within
 from tests.builders import KEY, address, disk, image_of, log, partition, staged, stamp
 from tests.controller.rounds import EPOCH
 from tests.fakes import (
@@ -605,3 +607,23 @@ def test_a_log_that_has_all_its_headers_is_appended_to_by_the_image_at_hand():
     cluster.log.is_offline = True
 
     assert not Forgetting.commit(cluster, placed).is_duplicate
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_call_to_a_root_that_fails_or_hangs_is_its_own_result_alone(hangs):
+    released = threading.Event()
+
+    def work(where):
+        if where.broker_id != 2:
+            return where.broker_id
+        if hangs:
+            return within(where.root, released.wait, 0.05)
+        raise KafkaStorageError("away")
+
+    try:
+        first, failed, third = AppendThreads(None).at_roots(work, map(address, (1, 2, 3)))
+    finally:
+        released.set()
+
+    assert (first, third) == (1, 3)
+    assert isinstance(failed, KafkaStorageError)

@@ -6,7 +6,7 @@ try leaves to the next is in its `PartitionBatch` alone, and of that only what `
 forgets the leader's log that the one before has seen, so that it can't acknowledge by it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -47,8 +47,11 @@ class _Here(AppendThreads):
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def pool(self, name: str, brokers: Any) -> Any:
-        return self if name == "partition" else self._process
+    def pool(self, brokers: Any) -> Any:
+        return self
+
+    def at_roots(self, work: Callable[..., Any], addresses: Iterable[Any]) -> list[Any]:
+        return self._process.map(work, addresses)
 
     @staticmethod
     def submit(work: Callable[..., Any], /, *arguments: Any) -> Future[Any]:

@@ -310,7 +310,7 @@ class Threads:
         self._rng = random.Random(str(node.rng.getstate()))  # draws nothing from the node's
         self._begun: list[tuple[Future[Any], Task]] = []
 
-    def pool(self, name: str, brokers: object) -> "Threads":
+    def pool(self, brokers: object) -> "Threads":
         """Return this: greenlets are as many as are asked for."""
         return self
 
@@ -333,6 +333,10 @@ class Threads:
             self._scheduler.sleep(min(timeout_ms, 10 * STEP_MS))
         else:
             self._scheduler.wait_for([task for future, task in self._begun if future in tries])
+
+    def at_roots(self, work: Callable[[Any], Any], addresses: Iterable[Any]) -> list[Any]:
+        """Return the results in order; all calls run at once."""
+        return self.map(work, addresses)
 
     def map(self, work: Callable[[Any], Any], *arguments: Iterable[Any]) -> list[Any]:
         """Return the results in order; all calls run at once."""
