@@ -144,9 +144,9 @@ def plans() -> list[Plan]:
 RARE = {
     "an append is acknowledged by its chain digest, not by its offset": eager(62),
     "a round counts no inspection that is newer than its image": dozing(387),
-    "a fetch is an inspection only where it has read the tables of all replicas": eager(194),
-    "a replica is taken back only with all of its files": damaged(7),
-    "a follower whose newest commit is cleaned opens the table anew": sleepy(0),
+    "a fetch is an inspection only where it has read the tables of all replicas": damaged(14),
+    "a replica is taken back only with all of its files": damaged(27),
+    "a follower whose newest commit is cleaned opens the table anew": sleepy(4),
     "a commit that was left behind may land: it is never called not written": hanging(42),
     "a retry is searched in the very log that is committed to": plan_of(2),
     "what is seen at a version counts only if the commit before it is there": plan_of(1),
