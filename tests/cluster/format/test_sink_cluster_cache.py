@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.node.node import Node
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.spark import sink
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.format.sinks import write_batch
@@ -67,14 +67,13 @@ def test_a_new_process_has_done_what_is_due_before_its_first_write_is_answered(d
     """Its application may end with it, and the next one's too: nothing would ever be done."""
     forget()
     done = threading.Event()
-    maintain = Node._maintain
 
-    def slowly(node, address):
+    def slowly(replica):
         threading.Event().wait(0.2)
-        maintain(node, address)
         done.set()
 
-    monkeypatch.setattr(Node, "_maintain", slowly)
+    monkeypatch.setattr(ReplicaLog, "may_need_checkpoint", lambda replica: True)
+    monkeypatch.setattr(ReplicaLog, "maintain", slowly)
 
     write_batch(disks, rows(b"a"), monkeypatch, topic="one")
 
