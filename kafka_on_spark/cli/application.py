@@ -33,7 +33,7 @@ MODULES: Final = {
     "produce": "produce",
     "consume": "consume",
     "groups": "consumer-groups",
-    "logs": "get-offsets delete-records dump-log log-dirs replicas fsck",
+    "logs": "get-offsets delete-records dump-log log-dirs replica-verification replicas fsck",
     "serve": "controller serve console replicate maintain",
     "metadata": "metadata metadata-quorum",
 }

@@ -74,23 +74,9 @@ def registered(image: MetadataImage, name: TopicPartition) -> PartitionRegistrat
     return image.topics[partition_key(image, *name).topic_id].partitions[name.partition]
 
 
-def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
-    """Return the replicas of partitions, from a reassignment file or the proposal of a plan."""
-    return _by_partition(path, "replicas", [1, 2, 3])
-
-
-def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """Return one offset a partition, from the file of kafka-delete-records; -1: all records."""
-    return _by_partition(path, "offset", 42)
-
-
-def read_partitions(path: str) -> list[TopicPartition]:
-    """Return partitions, from the file of kafka-leader-election."""
-    return list(_by_partition(path, "partition", 0))
-
-
-def _by_partition(path: str, key: str, example: object) -> dict[TopicPartition, Any]:
-    """Return the values of `key` by partition."""
+def read_partitions(path: str, key: str, example: object) -> dict[TopicPartition, Any]:
+    """Return the values of `key` by partition, from a file of a list of them; each is like
+    `example`."""
     found: dict[TopicPartition, Any] = {}
     for entry in _entries(path, "partitions", {"topic": "flights", "partition": 0, key: example}):
         name = TopicPartition(entry["topic"], entry["partition"])

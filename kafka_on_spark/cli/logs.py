@@ -1,5 +1,6 @@
 """The logs of partitions, what is committed of them, how they lie on disks, whether they are sound:
-`get-offsets`, `delete-records`, `dump-log`, `log-dirs`, `replicas --lost`, `fsck`.
+`get-offsets`, `delete-records`, `dump-log`, `log-dirs`, `replica-verification`, `replicas --lost`,
+`fsck`.
 
 In a table as in JSON, null, empty, text and bytes of a record differ: text stands in quotes, null
 is null, and bytes that are not UTF-8 are `{"base64": "..."}`.
@@ -22,12 +23,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import INTERNAL_TOPICS, BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.base.text import quoted, visible_json
-from kafka_on_spark.cli.kafka_files import (
-    all_partitions,
-    named_topics,
-    read_offsets,
-    registered,
-)
+from kafka_on_spark.cli.kafka_files import all_partitions, named_topics, read_partitions, registered
 from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
 from kafka_on_spark.cli.options import FAILED, FOUND, micros, numbers
 from kafka_on_spark.cli.output import Shown, fields, note, plural, time_text
@@ -43,6 +39,7 @@ from kafka_on_spark.observe.replicas import (
     LogDescription,
     batch_flaw,
     batch_records,
+    compare_replicas,
     find_offset,
 )
 
@@ -133,7 +130,7 @@ def _offsets(
     *CHANGING,
 )
 def delete_records(session: Session, offset_json_file: str) -> None:
-    given = read_offsets(offset_json_file)
+    given = read_partitions(offset_json_file, "offset", 42)
     image, count = session.cluster.image, 0
     for name, offset in given.items():
         partition = registered(image, name)
@@ -323,6 +320,25 @@ def _log_row(image: MetadataImage, log: LogDescription, high_watermark: int) -> 
         **figures,
         **({} if log.compacted is None else asdict(log.compacted)),
     }
+
+
+@alone(
+    """Compare replicas below the high watermark by chain digests; the exit code is 1 if any differ.
+
+    Options:
+        --deep  Read the files, too, and compare their bytes.
+    """
+)
+def replica_verification(
+    session: Session, topic: str | None = None, include: str | None = None, deep: bool = False
+) -> None:
+    rows: list[dict[str, Any]] = []
+    for name in named_topics(session.cluster.image, topic, include):
+        found = compare_replicas(session.cluster.image, name, session.storage_options, is_deep=deep)
+        rows += [{"topic": name, **asdict(each)} for each in found]
+    is_equal = not any(row["differences"] for row in rows)
+    session.show({"is_equal": is_equal, "partitions": rows}, rows=rows)
+    raise typer.Exit(0 if is_equal else FOUND)
 
 
 @alone(

@@ -9,7 +9,6 @@ from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
     assignment_text,
-    read_assignment,
     read_partitions,
     read_topics,
     registered,
@@ -25,6 +24,7 @@ from kafka_on_spark.controller.reassignment import (
 )
 from kafka_on_spark.metadata.image import partition_key
 
+REPLICAS: Final = ("replicas", [1, 2, 3])
 MOVE_FIELDS: Final = (
     "replicas=target adding_replicas=adding removing_replicas=removing waits_for"
     " throttle_bytes_per_s"
@@ -61,7 +61,7 @@ def leader_election(
         )
     image = session.cluster.image
     if path_to_json_file is not None:
-        names = read_partitions(path_to_json_file)
+        names = list(read_partitions(path_to_json_file, "partition", 0))
     elif topic is not None and partition is not None:
         names = [TopicPartition(topic, partition)]
     else:
@@ -116,7 +116,7 @@ def generate(
 
 def execute(session: Session, reassignment_json_file: str, throttle: int | None = None) -> None:
     """Begin to move replicas."""
-    targets = read_assignment(reassignment_json_file)
+    targets = read_partitions(reassignment_json_file, *REPLICAS)
     image = session.cluster.image
     current = {name: registered(image, name).original_replicas for name in targets}
     started = session.cluster.reassign(dict(targets.items()), throttle_bytes_per_s=throttle)
@@ -133,7 +133,7 @@ def execute(session: Session, reassignment_json_file: str, throttle: int | None 
 
 def verify(session: Session, reassignment_json_file: str) -> None:
     """Show how far a reassignment is; the exit code is 1 until it is complete."""
-    targets = read_assignment(reassignment_json_file)
+    targets = read_partitions(reassignment_json_file, *REPLICAS)
     statuses = session.cluster.verify_reassignment(dict(targets.items()))
     rows = [
         {**name._asdict(), "replicas": targets[name], "status": statuses[name].value}
@@ -147,9 +147,8 @@ def verify(session: Session, reassignment_json_file: str) -> None:
 
 def cancel(session: Session, reassignment_json_file: str | None = None) -> None:
     """Move replicas back to where they were."""
-    names = (
-        None if reassignment_json_file is None else list(read_assignment(reassignment_json_file))
-    )
+    file = reassignment_json_file
+    names = None if file is None else list(read_partitions(file, *REPLICAS))
     cancelled = session.cluster.cancel_reassignment(names)
     session.conclude({"cancelled": [name._asdict() for name in cancelled]})
 

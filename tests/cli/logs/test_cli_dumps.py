@@ -1,4 +1,4 @@
-"""What is stored is shown: batches and records, files, logs, the metadata log."""
+"""What is stored is shown: batches and records, files, replicas that differ, the metadata log."""
 
 import json
 from datetime import UTC, datetime
@@ -60,9 +60,14 @@ def test_dump_of_one_brokers_replica_finds_a_damaged_file_there_and_only_there(
 
     [sound] = call.json("dump-log", "--topic", topic, "--broker", 1, "--verify")
     [damaged] = call.json("dump-log", "--topic", topic, "--broker", 2, "--verify", code=1)
+    by_digest = call.json("replica-verification", "--topic", topic)
+    verified = call.json("replica-verification", "--topic", topic, "--deep", code=1)
 
     assert sound["flaw"] is None
     assert "not what its name says" in damaged["flaw"]
+    assert by_digest["is_equal"]  # its name says what its bytes should be
+    assert not verified["is_equal"]
+    assert f"{topic}-0 on broker 2" in verified["partitions"][0]["differences"][0]
     assert call("fsck", code=1).endswith("1 findings.\n")
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
@@ -159,6 +164,7 @@ def test_partition_whose_every_replica_is_lost_is_no_sound_one_in_any_answer(
     topic = new_topic(b"a", replica_assignment={0: [1]})
     cluster.lose_replica(topic, 0, 1)
     try:
+        compared = call.json("replica-verification", "--topic", topic, code=1)
         [row] = call.json("log-dirs", "--topic", topic)
         of_one = call.refused("dump-log", "--topic", topic, "--partition", 0, "--verify")
 
@@ -166,6 +172,7 @@ def test_partition_whose_every_replica_is_lost_is_no_sound_one_in_any_answer(
     finally:
         cluster.delete_topic(topic)
 
+    assert compared["partitions"][0]["differences"]
     assert (row["size_bytes"], row["is_in_sync"]) == (None, True)
     assert "the replica is lost" in row["error"]
     assert "is lost: name another one by --broker, if there is one" in of_one
