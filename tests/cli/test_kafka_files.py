@@ -9,18 +9,17 @@ from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.kafka_files import (
     assignment_text,
-    read_assignment,
-    read_offsets,
     read_partitions,
     read_topics,
 )
+from kafka_on_spark.cli.reassignment import REPLICAS
 from kafka_on_spark.controller.reassignment import assignment_as_dict
 
 ASSIGNMENT = {TopicPartition("flights", 1): [2, 3], TopicPartition("flights", 0): [1, 2]}
 
 
 def test_what_is_written_is_read_back(json_file):
-    assert read_assignment(str(json_file(assignment_text(ASSIGNMENT)))) == ASSIGNMENT
+    assert read_partitions(str(json_file(assignment_text(ASSIGNMENT))), *REPLICAS) == ASSIGNMENT
 
 
 def test_assignment_is_written_in_order_and_says_any_directory():
@@ -33,14 +32,14 @@ def test_assignment_is_written_in_order_and_says_any_directory():
 def test_proposal_of_a_plan_is_read_as_it_is(json_file):
     file = json_file({"proposed": assignment_as_dict(ASSIGNMENT), "bytes_moved": 7})
 
-    assert read_assignment(str(file)) == ASSIGNMENT
+    assert read_partitions(str(file), *REPLICAS) == ASSIGNMENT
 
 
 def test_standard_input_is_read_for_a_dash(monkeypatch):
     content = {"partitions": [{"topic": "flights", "partition": 0, "offset": -1}]}
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(content)))
 
-    assert read_offsets("-") == {("flights", 0): -1}
+    assert read_partitions("-", "offset", 42) == {("flights", 0): -1}
 
 
 def test_version_may_be_left_out_and_topics_be_named_twice(json_file):
@@ -48,7 +47,7 @@ def test_version_may_be_left_out_and_topics_be_named_twice(json_file):
 
     assert read_topics(str(json_file(topics))) == ["b", "a"]
     named = {"partitions": [{"topic": "a", "partition": 3}]}
-    assert read_partitions(str(json_file(named))) == [("a", 3)]
+    assert read_partitions(str(json_file(named)), "partition", 0) == {("a", 3): 3}
 
 
 @pytest.mark.parametrize("content", [[], {"topics": []}, {"topics": ["a"]}, {"topics": [{}]}, "1"])
