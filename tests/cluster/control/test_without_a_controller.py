@@ -174,7 +174,7 @@ def slow_disks():
         yield disks
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [6, pytest.param(20, marks=pytest.mark.long)])
 def test_many_processes_at_once_make_one_decision(slow_disks, count):
     disks, cluster = slow_disks, slow_disks.cluster
     disks.take_away(1)
