@@ -61,7 +61,6 @@ BEGINNING = 2
 
 @cache
 def brokers(text: str) -> tuple[BrokerId, ...]:
-    """Read "2 1 3" as brokers."""
     return tuple(BrokerId(int(word)) for word in text.split())
 
 
@@ -75,7 +74,6 @@ def uuid_on(broker_id: int) -> ReplicaUuid:
 
 
 def digest_at(offset: int) -> ChainDigest:
-    """Return the chain digest that the builders' registers and inspections have at an offset."""
     return ChainDigest(f"{int(offset):032x}")
 
 

@@ -120,13 +120,7 @@ class _Table:
 
 @dataclass(slots=True)
 class MemoryRoot:
-    """One broker's disk, and what is about to go wrong with it.
-
-    Attributes:
-        directory_id: Which disk stands here now; None: none does (unmounted).
-        is_offline: Every call is refused.
-        faults: What happens to the next commits, one a commit.
-    """
+    """One broker's disk, and what is about to go wrong with it."""
 
     directory_id: DirectoryId | None
     is_offline: bool = False

@@ -46,7 +46,6 @@ NOT_NEEDED = FOREIGN | KEEPING | OTHER_VERBS
 
 
 def imported(call, *arguments, lines=b""):
-    """Return the modules that a call imports."""
     done = subprocess.run(
         [sys.executable, "-c", CALL, *arguments],
         input=lines,

@@ -86,13 +86,7 @@ def patient_passes() -> Iterator[None]:
 
 @dataclass
 class Disks:
-    """A cluster's folders.
-
-    Attributes:
-        base: Where they are.
-        cluster: The cluster on them.
-        opened: Every handle that was opened, to be closed at the end.
-    """
+    """A cluster's folders."""
 
     base: Path
     opened: list[Cluster] = field(default_factory=list)

@@ -9,12 +9,7 @@ class KilledError(BaseException):
 
 
 class MortalLog:
-    """A metadata log of a process that dies at its `at`-th commit: before it, or just after.
-
-    Attributes:
-        commits: How many it has tried.
-        is_dead: Whether it has died: then it commits nothing any more, not even a resignation.
-    """
+    """A metadata log of a process that dies at its `at`-th commit: before it, or just after."""
 
     def __init__(self, log, at: int, *, is_after: bool) -> None:
         self._log = log

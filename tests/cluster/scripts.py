@@ -52,12 +52,7 @@ def printed_by(script: str, *arguments: str, folder: Path | None = None) -> str:
 
 
 class Started:
-    """A function that runs in such a process, in a session of its own.
-
-    Attributes:
-        process: The process; its group has its number.
-        stdout: What it prints, and what those print that it forks.
-    """
+    """A function that runs in such a process, in a session of its own."""
 
     def __init__(self, body: Callable[..., object], *arguments: object) -> None:
         context = processes_that_start()

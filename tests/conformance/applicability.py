@@ -10,13 +10,7 @@ FILE = Path(__file__).parent / "not_applicable.toml"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something does not apply.
-
-    Attributes:
-        id: Its short name.
-        why: In a sentence.
-        covered_by: Tests of ours of the rule that stands in its place, as ``path::name``.
-    """
+    """Why something does not apply."""
 
     id: str
     why: str

@@ -14,14 +14,7 @@ FETCH_BYTES_MAX = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a fetch did.
-
-    Attributes:
-        result: Its row.
-        follower: The follower's log after it.
-        states: The follower's log after each of its commits, in order.
-        operations: The names of those commits.
-    """
+    """What a fetch did."""
 
     result: FetchResult
     follower: ReplicaState

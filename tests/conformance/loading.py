@@ -12,18 +12,7 @@ class BrokenVectorsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One vector: a state, operations on it, and what Kafka answered.
-
-    Attributes:
-        id: Unique over all files.
-        kind: Selects the adapter.
-        fact: The rule, in words.
-        setup: State before the first step.
-        steps: Operations in order, each with what it answers under `expect`.
-        expected: State after the last step.
-        tags: Whose rule it states, as "pre-KIP-996".
-        file: Name of its file.
-    """
+    """One vector: a state, operations on it, and what Kafka answered."""
 
     id: str
     kind: str
@@ -36,11 +25,7 @@ class Vector:
 
 
 def load_vectors(folder: Path) -> list[Vector]:
-    """Return the vectors of every JSON file in `folder`, in the order of the files.
-
-    Raises:
-        BrokenVectorsError: There is no such folder, no vector in it, or two have one id.
-    """
+    """Return the vectors of every JSON file in `folder`, in the order of the files."""
     if not folder.is_dir():
         raise BrokenVectorsError(
             f"there is no folder {folder}: name one that holds *.json files of vectors"

@@ -81,12 +81,10 @@ def in_chain(log: ReplicaState, batches: Iterable[Batch]) -> tuple[Batch, ...]:
 
 
 def history_of(entries: Sequence[Sequence[int]]) -> EpochHistory:
-    """Return [[epoch, start offset], ...] as a history."""
     return tuple(EpochEntry(LeaderEpoch(epoch), Offset(start)) for epoch, start in entries)
 
 
 def entries_of(history: EpochHistory) -> list[list[int]]:
-    """Return a history as [[epoch, start offset], ...]."""
     return [[each.leader_epoch, each.start_offset] for each in history]
 
 

@@ -113,11 +113,7 @@ class Adapter:
 
 
 def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> Outcome:
-    """Run `vector`; return what was compared.
-
-    Raises:
-        MismatchError: An answer differs, an operation is unknown, or an argument is.
-    """
+    """Run `vector`; return what was compared."""
     outcome = Outcome()
     try:
         adapter_class = adapter_class.for_vector(vector)

@@ -56,12 +56,7 @@ def console_of(cluster, **arguments):
 
 
 class Page:
-    """A page of a console, and whatever its browser complained of.
-
-    Attributes:
-        complaints: What the browser said.
-        foreseen: Parts of what it says, and is no complaint: it may say it late.
-    """
+    """A page of a console, and whatever its browser complained of."""
 
     def __init__(self, browser, address, **options):
         self.context = browser.new_context(viewport=options.pop("viewport", DESK), **options)

@@ -28,7 +28,6 @@ class World:
         self.image = replay(self.image, decide(self.image))
 
     def pass_by(self, duration_ms, *beating):
-        """Let time pass in which these beat."""
         for count in range(duration_ms // 5_000):
             self.clock.advance(5_000)
             for name in beating:

@@ -71,9 +71,6 @@ COLUMNS = ("partition", "offset", "key", "value")
 class Queries:
     """Gives the page's topic so many appends that the page's own `maintain` merges their files, and
     keeps what each of its queries reads afterwards.
-
-    Attributes:
-        found: The rows of each query, by its engine.
     """
 
     def __init__(self):

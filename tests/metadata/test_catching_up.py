@@ -16,7 +16,6 @@ STAMP = Stamp(time_ms=1)
 
 
 def away_until(log, clock, moment_ms):
-    """Take the log's root away until a moment."""
     log.is_offline = True
 
     def come_back():

@@ -42,7 +42,6 @@ def executed(tmp_path_factory):
 
 
 def shown(notebook, kind: str) -> list[str]:
-    """Return what cells show of a kind, in order."""
     return [
         output["data"][kind]
         for cell in notebook.cells

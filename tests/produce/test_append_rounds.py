@@ -491,11 +491,7 @@ RETRIED = 20
 
 
 class Forgetting(Merging):
-    """A cluster whose log has merged what `p` appended, with a process that knows `p`.
-
-    Attributes:
-        reader: The metadata of that process.
-    """
+    """A cluster whose log has merged what `p` appended, with a process that knows `p`."""
 
     def __init__(self, count=ALL):
         super().__init__(count=1)

@@ -47,11 +47,7 @@ def add_folder(parser: Parser) -> None:
 
 
 def new_folder(given: str | None, prefix: str) -> Path:
-    """Return the folder of a run: the one that was given, or a fresh one.
-
-    Raises:
-        RigError: There is something in it, or it can't be made.
-    """
+    """Return the folder of a run: the one that was given, or a fresh one."""
     folder = Path(given or tempfile.mkdtemp(prefix=prefix)).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -65,11 +65,7 @@ def folder_of(port: int) -> Path:
 
 
 def start(folder: Path, choices: argparse.Namespace) -> str:
-    """Start the master and its workers; return the master's URL once all workers are registered.
-
-    Raises:
-        StandaloneError: A cluster runs already, or a process did not start; none is left then.
-    """
+    """Start the master and its workers; return the master's URL once all workers are registered."""
     if is_ours(folder) and running(folder):
         raise StandaloneError(f"a cluster runs already: `{COMMAND} stop` ends it")
     if _is_taken(choices.port):
@@ -151,9 +147,6 @@ def is_ours(folder: Path) -> bool:
 
     Any user may make a folder in the temporary one. The process ids in it are only trusted if this
     user wrote them.
-
-    Raises:
-        StandaloneError: The folder is another user's, or others can write to it.
     """
     try:
         found = folder.lstat()
@@ -189,11 +182,7 @@ def _is_alive(file: Path) -> bool:
 
 
 def stop(folder: Path) -> int:
-    """End all processes; return their number.
-
-    Raises:
-        StandaloneError: The folder is not this user's.
-    """
+    """End all processes; return their number."""
     if not is_ours(folder):
         return 0
     ended = running(folder)

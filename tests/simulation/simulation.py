@@ -55,18 +55,7 @@ _HEALING_RATES = tuple((name, rate * 0.001) for name, rate in HEALING.items())
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a seed.
-
-    Attributes:
-        plan: Its cluster.
-        script: The decisions that were taken.
-        violation: The invariant that did not hold, or None.
-        message: What was found, in words.
-        seen: How often what occurred.
-        calls: Port calls.
-        simulation: The run, which is over.
-        simulated_ms: Virtual time.
-    """
+    """What became of a seed."""
 
     plan: Plan
     script: list[Decision]

@@ -45,14 +45,7 @@ FILE_NAME = "file_name"
 
 @dataclass(frozen=True)
 class KeptVersion:
-    """What a table holds at a version, by its commits.
-
-    Attributes:
-        version: The version.
-        files: Active files by name.
-        counters: `txn` versions by application id.
-        configuration: The table's settings.
-    """
+    """What a table holds at a version, by its commits."""
 
     version: int
     files: dict[str, FileEntry]
@@ -61,14 +54,7 @@ class KeptVersion:
 
 
 class KeptTable:
-    """A table on a local disk or a store, as its kept commits and checkpoints are.
-
-    Attributes:
-        uri: Its folder.
-        first: The oldest version that can be opened.
-        newest: The newest one.
-        checkpoints: The versions of the checkpoints between the two.
-    """
+    """A table on a local disk or a store, as its kept commits and checkpoints are."""
 
     def __init__(self, uri, options=OPTIONS):
         """Open the table as our process does; raise as that does."""

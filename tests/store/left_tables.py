@@ -23,11 +23,7 @@ _OWN = re.compile(rb'"(writeId|timestamp|createdTime|id|deletionTimestamp)":("[0
 
 
 class LeftTables:
-    """What the tests of one run have left behind.
-
-    Attributes:
-        folder: Where the run's processes note it.
-    """
+    """What the tests of one run have left behind."""
 
     def __init__(self, tmp_path_factory):
         base = tmp_path_factory.getbasetemp()

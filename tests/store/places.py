@@ -25,14 +25,7 @@ def first(*cases):
 
 
 class Place:
-    """A table's place.
-
-    Attributes:
-        uri: The table's folder.
-        options: How it is reached.
-        files: Its root's files.
-        store: The server, None on a disk.
-    """
+    """A table's place."""
 
     def __init__(self, uri, options, store):
         self.uri = uri

@@ -16,10 +16,6 @@ PIECE = 4
 class SlowStore:
     """A store with one object, of which a byte takes an eighth of a second by a clock that stands
     else; where `replaced_at` is fetched, another one comes in its place.
-
-    Attributes:
-        asked: The ranges that were asked for.
-        is_late: A request was answered when its call's deadline was over.
     """
 
     def __init__(self, size_bytes, replaced_at=None):

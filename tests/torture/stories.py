@@ -65,7 +65,6 @@ class Story:
         acks: str = "all",
         seq: int | None = None,
     ) -> None:
-        """Append at once."""
         index = self.send(*values, process=process, acks=acks, seq=seq)
         self.answer(index, kind, base=base, process=process)
 

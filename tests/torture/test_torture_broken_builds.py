@@ -42,16 +42,7 @@ APPENDS = 10
 
 @dataclass
 class Stage:
-    """A cluster with one client that appends and one that reads.
-
-    Attributes:
-        disks: The cluster's.
-        folder: Of the history.
-        appending: A client with a producer.
-        reading: A client that reads.
-        is_answer_lost: The next append is done, and its client hears of an error.
-        before: Verdicts while something was wrong with a disk.
-    """
+    """A cluster with one client that appends and one that reads."""
 
     disks: Disks
     folder: Path

@@ -28,7 +28,6 @@ OPTIONS = StorageOptions()
 
 
 def prod_and_trial(folder, voters):
-    """Make a cluster with a topic at folder/prod, and copy all of it to folder/trial."""
     prod = folder / "prod"
     roots = [prod / f"m{number}" for number in range(1, voters + 1)]
     with Cluster.create(roots, {1: prod / "1", 2: prod / "2"}, configs=FAST) as cluster:

@@ -83,7 +83,6 @@ class _Bounds:
 
 
 def look(cluster: Cluster, clock: SimulatedTime, metadata_root: Path) -> Held:
-    """Return what the roots of a cluster hold that has had nothing to do for some time."""
     bounds = _Bounds(cluster, clock, Held())
     image = cluster.image
     for topic in image.topics.values():

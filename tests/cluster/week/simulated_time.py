@@ -34,11 +34,7 @@ class Killed(BaseException):
 
 
 class SimulatedTime:
-    """The clocks of this process, and of its disks.
-
-    Attributes:
-        kill_after: So many more changes of disks succeed; None: all do.
-    """
+    """The clocks of this process, and of its disks."""
 
     def __init__(self) -> None:
         self._began_ms = time.time_ns() // 1_000_000
@@ -58,11 +54,7 @@ class SimulatedTime:
             self._passed_ms += duration_ms
 
     def count_change(self) -> None:
-        """Count a change of a disk.
-
-        Raises:
-            Killed: The process is dead.
-        """
+        """Count a change of a disk."""
         with self._lock:
             if self.kill_after is None:
                 return

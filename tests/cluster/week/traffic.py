@@ -37,16 +37,7 @@ CONFIGS = {
 
 
 class Traffic:
-    """What happens to a cluster in each step of time.
-
-    Attributes:
-        disks: Its folders; the first handle is the process that stays and keeps it going.
-        clock: Its time.
-        step_ms: How long a step takes.
-        rows: Records of an append.
-        bursts: Appends to the busiest topic in a step.
-        deaths: Where clients died.
-    """
+    """What happens to a cluster in each step of time."""
 
     def __init__(
         self, disks: Disks, clock: SimulatedTime, *, step_ms: int, rows: int, bursts: int

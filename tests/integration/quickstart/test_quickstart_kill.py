@@ -25,14 +25,7 @@ SEQUENCE = 2
 
 @dataclass
 class Killed:
-    """A run that was killed, and the one that ended it.
-
-    Attributes:
-        folder: Where.
-        committed_count: Records committed when the kill was over.
-        exit_code: Of the last run.
-        output: Of the last run.
-    """
+    """A run that was killed, and the one that ended it."""
 
     folder: Path
     committed_count: int

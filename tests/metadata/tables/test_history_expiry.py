@@ -148,7 +148,6 @@ def is_opened(root):
 
 
 def newest_snapshots_are_enough(patch):
-    """Of the newest three snapshots the newest is the bound."""
     kept = files_to_expire
     patch.setattr(
         voter_upkeep,

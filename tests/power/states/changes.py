@@ -20,12 +20,6 @@ class Entry:
     """A folder's names change: `name` comes to stand for `node`, and `gone` for nothing.
 
     A new file, folder or link has no `gone`, a deletion no `node`, a rename both.
-
-    Attributes:
-        folder: Whose names.
-        name: The name that comes, or None.
-        node: The file or folder that it stands for.
-        gone: The name that goes, or None.
     """
 
     folder: int
@@ -36,12 +30,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """A file's bytes, or a folder's names, are made durable.
-
-    Attributes:
-        node: Which.
-        what: What kind of file or folder, and on which occasion: for people and for mutants.
-    """
+    """A file's bytes, or a folder's names, are made durable."""
 
     node: int
     what: str
@@ -60,12 +49,7 @@ Change = Write | Entry | Flush | Promise
 
 @dataclass(slots=True)
 class Disk:
-    """Names and bytes. A node is a folder if it is in `folders`, else a file.
-
-    Attributes:
-        folders: The names in each folder, and what they stand for.
-        files: The bytes of each file.
-    """
+    """Names and bytes. A node is a folder if it is in `folders`, else a file."""
 
     folders: dict[int, dict[str, int]] = field(default_factory=lambda: {ROOT: {}})
     files: dict[int, bytes] = field(default_factory=dict)

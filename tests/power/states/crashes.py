@@ -34,14 +34,7 @@ Tree = dict[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a power cut keeps of what is pending.
-
-    Attributes:
-        how: What is lost, for people.
-        names: The changes of names that are kept, by `id`.
-        bytes_of: Of each file with pending bytes, which are there; LOST where none is given.
-        split: A kept rename that leaves both names, by `id`.
-    """
+    """What a power cut keeps of what is pending."""
 
     how: str
     names: frozenset[int]
@@ -287,13 +280,7 @@ def _words(change: Entry) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CrashState:
-    """A disk after a power cut.
-
-    Attributes:
-        at: How many changes had been asked for.
-        choice: What was kept of what was pending then.
-        identity: What tells it from other states.
-    """
+    """A disk after a power cut."""
 
     at: int
     choice: Choice
@@ -302,14 +289,7 @@ class CrashState:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was done to a disk.
-
-    Attributes:
-        changes: All of it, in order.
-        folders: The numbers of nodes that are folders.
-        begins_at: The number of changes that are durable, whoever flushed them.
-        looks_from: The number of changes after which the power may go.
-    """
+    """What was done to a disk."""
 
     changes: Sequence[Change]
     folders: frozenset[int]
@@ -317,7 +297,6 @@ class Record:
     looks_from: int = 0
 
     def disk(self) -> PoweredDisk:
-        """Return the disk as it is at the beginning."""
         disk = PoweredDisk(self.folders)
         for change in self.changes[: self.begins_at]:
             disk.apply(change)

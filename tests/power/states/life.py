@@ -45,7 +45,6 @@ def broker_root(base: Path, broker_id: int) -> Path:
 
 
 def create(base: Path) -> Cluster:
-    """Create the cluster, or go on with its creation."""
     replica_store.cache_clear()
     roots = {number: broker_root(base, number) for number in BROKERS}
     return Cluster.create(metadata_root(base), roots, configs=CONFIGS)
@@ -66,7 +65,6 @@ class Life:
         self._next = 0
 
     def create(self) -> Cluster:
-        """Create the cluster."""
         cluster = create(self._base)
         self._recording.promise("cluster")
         return cluster
@@ -76,7 +74,6 @@ class Life:
         self._recording.promise("topic", name=TOPIC)
 
     def append(self, cluster: Cluster, times: int = 1) -> None:
-        """Append one record at a time."""
         for _ in range(times):
             value = f"value {self._next}"
             self._next += 1

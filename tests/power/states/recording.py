@@ -28,15 +28,7 @@ class Killed(BaseException):
 
 
 class Recording:
-    """What was done below one folder, in order.
-
-    Attributes:
-        base: The folder.
-        changes: All changes so far.
-        disk: What is there.
-        calls: The same as calls to the system: kind and path.
-        dies_at: A pattern of paths: once such a path has its name, the process does nothing more.
-    """
+    """What was done below one folder, in order."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -153,7 +145,6 @@ class Recording:
         self._open.pop(descriptor, None)
 
     def locked(self) -> threading.RLock:
-        """Return the lock that puts what threads do in one order."""
         return self._lock
 
     def record(self, *, begins_at: int = 0, looks_from: int = 0) -> Record:

@@ -38,17 +38,7 @@ ROUNDS_MAX: Final = 6
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found in one snapshot.
-
-    Attributes:
-        cut: Its number.
-        promised: Records that were acknowledged before it.
-        found: Records that can be read.
-        empty: Files of no bytes, by kind.
-        first_commit: The highest first commit that a table's log has: those below it were deleted.
-        wrong: What must not be, in words.
-        seconds: How long the check took.
-    """
+    """What was found in one snapshot."""
 
     cut: int
     promised: int = 0
@@ -61,14 +51,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What clients were promised before a cut.
-
-    Attributes:
-        records: The value at (topic, partition, offset), but of deleted topics.
-        topics: Topics that were created, and that nobody began to delete.
-        brokers: Brokers that were registered.
-        is_created: The cluster was.
-    """
+    """What clients were promised before a cut."""
 
     records: dict[tuple[str, int, int], str]
     topics: frozenset[str]

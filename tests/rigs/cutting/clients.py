@@ -74,7 +74,6 @@ def create_topic(cluster: Cluster) -> None:
 
 
 def append(cluster: Cluster, notes: Notes, topic: str, partition: int, values: list[str]) -> None:
-    """Append records to a partition, and note them once they are acknowledged."""
     records = [{"value": each.encode(), "partition": partition} for each in values]
     with refusals(notes, "append"):
         done = cluster.append(topic, records, timeout_ms=APPEND_MS)

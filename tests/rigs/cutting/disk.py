@@ -42,11 +42,7 @@ def why_not(file_system: str) -> str | None:
 
 
 def mount_privately() -> None:
-    """Give this process and its children mounts of their own, which end when the last of them does.
-
-    Raises:
-        RigError: The system does not allow it.
-    """
+    """Give this process and its children mounts of their own, which end when the last of them does."""
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS) != 0:
         raise RigError(f"mounts can't be private here: {os.strerror(ctypes.get_errno())}")
     _run("mount", "--make-rprivate", "/")
@@ -68,11 +64,7 @@ class CutDisk:
         self._image = self._outer / "disk.img"
 
     def make(self) -> None:
-        """Make the file system, and mount it.
-
-        Raises:
-            RigError: It can't be made or mounted.
-        """
+        """Make the file system, and mount it."""
         for folder in (self.mount_point, self._outer):
             folder.mkdir(exist_ok=True)
         make_image(self._outer_image, OUTER_GIB << 30)
@@ -83,11 +75,7 @@ class CutDisk:
         self.mount(self._image)
 
     def mount(self, image: Path) -> None:
-        """Mount the disk or a snapshot; its file system comes up as after a power cut.
-
-        Raises:
-            RigError: It can't be mounted.
-        """
+        """Mount the disk or a snapshot; its file system comes up as after a power cut."""
         # A snapshot has the identity of its disk, which XFS takes for a mistake.
         _mount(image, self.mount_point, *(["nouuid"] if self._file_system == "xfs" else []))
 
@@ -98,11 +86,7 @@ class CutDisk:
         return image
 
     def unmount(self) -> None:
-        """Unmount what is mounted.
-
-        Raises:
-            RigError: A process uses it.
-        """
+        """Unmount what is mounted."""
         _run("umount", str(self.mount_point))
 
     def release(self) -> None:

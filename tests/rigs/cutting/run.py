@@ -48,11 +48,7 @@ class Cut:
 
 
 def run(folder: Path, file_system: str, cuts: int, seed: int, say: Say) -> list[Verdict]:
-    """Cut the power `cuts` times; return a verdict on each.
-
-    Raises:
-        RigError: It can't be done here, or a process of the run failed.
-    """
+    """Cut the power `cuts` times; return a verdict on each."""
     reason = why_not(file_system)
     if reason is not None:
         raise RigError(f"{file_system} can't be cut off: {reason}")

@@ -17,12 +17,7 @@ FINDINGS_MAX: Final = 20
 
 @dataclass(slots=True)
 class Sent:
-    """What clients have noted of one topic.
-
-    Attributes:
-        runs: What was acknowledged, by client.
-        unknown: Numbers of records whose append failed, by client: they may stand there, or not.
-    """
+    """What clients have noted of one topic."""
 
     runs: dict[str, list[Run]] = field(default_factory=dict)
     unknown: dict[str, set[int]] = field(default_factory=dict)
@@ -230,11 +225,7 @@ def bounded(findings: Iterable[str]) -> list[str]:
 
 
 def read_records(cluster: Cluster, topic: str) -> Records:
-    """Read all of a topic.
-
-    Raises:
-        ValueError: A value is none of the clients'.
-    """
+    """Read all of a topic."""
     table = cluster.read(topic).select(["partition", "offset", "value", "headers"])
     found: dict[int, list[tuple[int, str, int]]] = {}
     for batch in table.to_batches():

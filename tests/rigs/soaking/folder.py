@@ -95,13 +95,7 @@ class SoakFolder:
 
 
 class Sizes(NamedTuple):
-    """What is on all roots, but for the bytes of the metadata log's rows: they are kept.
-
-    Attributes:
-        size_bytes, files: All of it.
-        data_bytes, data_files: What is in no table's log.
-        commits_max: Commit files of the table that has the most.
-    """
+    """What is on all roots, but for the bytes of the metadata log's rows: they are kept."""
 
     size_bytes: int
     files: int

@@ -17,14 +17,7 @@ SENT: Final = "sent"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbours of one client that stand side by side.
-
-    Attributes:
-        partition: Where they stand.
-        offset: Of the first.
-        first: The first one's number.
-        count: How many.
-    """
+    """Neighbours of one client that stand side by side."""
 
     partition: int
     offset: int
@@ -48,22 +41,14 @@ def is_tombstone(number: int) -> bool:
 
 
 def sent_by(value: bytes | None, headers: Iterable[Mapping[str, Any]] | None) -> tuple[str, int]:
-    """Return the client and the number of a record, which a tombstone has in a header.
-
-    Raises:
-        ValueError: No client has sent this.
-    """
+    """Return the client and the number of a record, which a tombstone has in a header."""
     if value is None:
         value = next((each["value"] for each in headers or () if each["key"] == SENT), b"")
     return number_of(value)
 
 
 def number_of(value: bytes) -> tuple[str, int]:
-    """Return the client and the number of a value.
-
-    Raises:
-        ValueError: No client has sent this.
-    """
+    """Return the client and the number of a value."""
     name, number, _ = value.decode().split(":", 2)
     return name, int(number)
 
@@ -87,12 +72,7 @@ def runs_of(places: Sequence[tuple[int, int, int]]) -> list[Run]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Records of one client that a stream saw side by side.
-
-    Attributes:
-        name: The client.
-        run: Where they stand, and their numbers.
-    """
+    """Records of one client that a stream saw side by side."""
 
     name: str
     run: Run

@@ -28,12 +28,7 @@ PARTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen at one moment.
-
-    Attributes:
-        at_s: When.
-        values: By the name of a series: bytes, files, memory, descriptors.
-    """
+    """What was seen at one moment."""
 
     at_s: float
     values: Mapping[str, float]
@@ -41,13 +36,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long one call took.
-
-    Attributes:
-        at_s: When it was answered.
-        kind: What was called.
-        took_s: How long it took.
-    """
+    """How long one call took."""
 
     at_s: float
     kind: str

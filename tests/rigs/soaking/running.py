@@ -64,7 +64,6 @@ class Clients:
         self._all: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
-        """Start one."""
         environment = {
             each: value
             for each, value in os.environ.items()

@@ -32,12 +32,7 @@ DiskName = int | str
 
 @dataclass(frozen=True, slots=True)
 class TortureFolder:
-    """Where everything of a run is.
-
-    Attributes:
-        path: The folder.
-        voters: How many metadata roots the cluster has.
-    """
+    """Where everything of a run is."""
 
     path: Path
     voters: int = 1
@@ -70,7 +65,6 @@ class TortureFolder:
         return ",".join(map(str, self.metadata_roots))
 
     def disk(self, name: DiskName) -> Path:
-        """Return where a disk is mounted."""
         return self.path / f"disk-{name}"
 
     def root(self, name: DiskName) -> Path:

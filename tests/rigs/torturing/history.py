@@ -31,16 +31,7 @@ ENDED: Final = "ended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of a history.
-
-    Attributes:
-        kind: INVOKE, OK, FAIL or INFO.
-        call: APPEND, POLL and so on.
-        index: Which call of the process, from 0; its invocation and its outcome have the same.
-        process: Role and incarnation: "appender-1.3" is the third process of appender-1.
-        at_ns: When, by the monotonic clock.
-        fields: What else is known, by call; see the clients.
-    """
+    """One line of a history."""
 
     kind: str
     call: str
@@ -76,7 +67,6 @@ class HistoryWriter:
         self._write(kind, call, index, fields)
 
     def note(self, call: str, **fields: Any) -> None:
-        """Say what is no call."""
         self._write(INFO, call, -1, fields)
 
     def _write(self, kind: str, call: str, index: int, fields: Mapping[str, Any]) -> None:

@@ -33,14 +33,7 @@ SPARK_SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a process is.
-
-    Attributes:
-        role: Of tests/rigs/torturing/clients/client.py.
-        name: Of this one.
-        master: Spark's master, for those that spark-submit starts; None: plain Python.
-        loops: What follows the name in its histories: "" where there is one.
-    """
+    """What a process is."""
 
     role: str
     name: str
@@ -72,7 +65,6 @@ def is_executor(process: Found) -> bool:
 
 
 def is_driver_jvm(process: Found) -> bool:
-    """Return whether it is a driver's JVM."""
     return "org.apache.spark.deploy.SparkSubmit" in process.command
 
 

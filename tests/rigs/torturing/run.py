@@ -55,11 +55,7 @@ class Plan:
 
 
 def run(folder: TortureFolder, plan: Plan, say: Say) -> Report:
-    """Torture a new cluster in `folder`; return what was found.
-
-    Raises:
-        RigError: The run could not begin.
-    """
+    """Torture a new cluster in `folder`; return what was found."""
     if sys.platform != "linux":
         raise RigError(f"needs Linux's /proc to find what to kill, and this is {sys.platform}")
     began_at = now()
@@ -168,9 +164,6 @@ def _wait_for_everybody(folder: TortureFolder, processes: Processes) -> None:
     """Start everybody, and wait until each has done something: faults shall hit what works.
 
     Spark goes first, since everything else takes the processors from it.
-
-    Raises:
-        RigError: One has not; its log says why.
     """
     for only_spark in (True, False):
         silent = {

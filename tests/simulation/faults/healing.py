@@ -25,7 +25,6 @@ ROUNDS_MAX = 12
 
 
 def heal_and_read_back(driver: Driver, checker: Checker) -> None:
-    """Heal, then check L1-L5 and read everything back."""
     for _ in range(ROUNDS_MAX):
         try:
             _replace_disks(driver)

@@ -28,7 +28,6 @@ from tests.simulation.world import segment_store
 
 
 def _unchecked(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange | None:
-    """Decide a merge by the inputs alone."""
     if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
         return None
     return _put(state, inputs, merged)

@@ -50,7 +50,6 @@ def same_record_other_prefix(stage):
 
 
 def epoch_falls(stage):
-    """A record of epoch 0 follows one of epoch 1."""
     stage.change(leader=2)
     stage.adopt(2, 1)
     stage.add(2, stage.batch(12, 2, epoch=1), "append")
@@ -76,7 +75,6 @@ def register_jumps(stage):
 
 
 def leader_without_an_epoch(stage):
-    """Another leader, and the epoch stays."""
     other = replace(stage.partition, leader=2)
     stage.metadata(
         PartitionRecord(topic="orders", topic_id=KEY.topic_id, partition=0, registration=other)
@@ -89,7 +87,6 @@ def high_watermark_falls(stage):
 
 
 def high_watermark_above_the_leader(stage):
-    """The high watermark passes the leader's end."""
     stage.high_watermark(3)
 
 
@@ -101,7 +98,6 @@ def high_watermark_below_min_isr(stage):
 
 
 def wrong_high_watermark_epoch(stage):
-    """The epoch beside the high watermark is not the record's."""
     for broker_id in (1, 2, 3):
         stage.add(broker_id, stage.batch(12, 2), "append" if broker_id == 1 else "append_fetched")
     stage.high_watermark(3, epoch=4)
@@ -118,7 +114,6 @@ def end_without_records(stage):
 
 
 def committed_again(stage):
-    """An offset that was committed is committed again, with another record."""
     stage.log.committed.append((99, 0))
     stage.committed(12)
 
@@ -140,7 +135,6 @@ def fence_falls(stage):
 
 
 def append_before_the_fence(stage):
-    """A leader takes an append before it has fenced its table."""
     stage.change(leader=2)
     stage.add(2, stage.batch(12, 2, epoch=1), "append")
 

@@ -73,7 +73,6 @@ class Stage:
 
     @property
     def partition(self) -> PartitionRegistration:
-        """The registration of now."""
         found = self.disks.image.partition(KEY)
         assert found is not None
         return found
@@ -84,7 +83,6 @@ class Stage:
         return self.checker.ledger.log(KEY)
 
     def address(self, broker_id: int) -> ReplicaAddress:
-        """Return where a broker's replica is."""
         return ReplicaAddress(
             root=f"disk://{broker_id}",
             topic="orders",
@@ -101,18 +99,15 @@ class Stage:
         root.tables[folder(address)] = Table(address.identity)
 
     def table(self, broker_id: int) -> Table:
-        """Return a broker's table."""
         found = self.disks.table(self.address(broker_id))
         assert found is not None
         return found
 
     def metadata(self, *records: Record) -> None:
-        """Commit records to the metadata log."""
         batch = self.disks.append_metadata(records, Stamp(time_ms=0), self.disks.image.offset)
         assert batch is not None
 
     def change(self, **fields: Any) -> None:
-        """Change the registration."""
         change = PartitionChange(**fields)
         leader_epoch, partition_epoch = self.partition.epochs_after(change)
         self.metadata(
@@ -127,7 +122,6 @@ class Stage:
         )
 
     def high_watermark(self, offset: int, *, epoch: int = 0) -> None:
-        """Move the high watermark."""
         self.metadata(
             HighWatermarkRecord(
                 topic_id=KEY.topic_id,
@@ -164,7 +158,6 @@ class Stage:
         self.commit(broker_id, "adopt", leader_epoch=epoch, log_end_offset=end, cut_from=cut)
 
     def batch(self, value: int, base: int, *, epoch: int = 0, sequence: int | None = None) -> Batch:
-        """Return a batch of one record."""
         segment = Segment(
             file_name=segment_name(0, f"u{value}e{epoch}at{base}", str(value)),
             size_bytes=100,

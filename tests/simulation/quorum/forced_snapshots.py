@@ -31,11 +31,7 @@ MANY = 100
 
 
 class Forced:
-    """One seed.
-
-    Attributes:
-        flaw: What did not hold first; None: all did.
-    """
+    """One seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(f"forced/{seed}")

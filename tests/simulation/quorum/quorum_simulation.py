@@ -36,14 +36,7 @@ TOLD_MAX = 60
 
 @dataclass(slots=True)
 class QuorumOutcome:
-    """What became of a seed.
-
-    Attributes:
-        violation: The invariant that did not hold, or None.
-        message: What was found, and the last steps.
-        seen: How often what happened.
-        trace: A number that two runs of a seed share.
-    """
+    """What became of a seed."""
 
     violation: str | None
     message: str

@@ -23,13 +23,7 @@ POLL_MS = 6
 
 
 class SimulatedRoot(MemoryVoterRoot):
-    """A voter's root that tells the checker what is put, and what is durable.
-
-    Attributes:
-        url: Where it is, for processes that are cut off from it.
-        is_frozen: Calls hang until it thaws.
-        went_back: It was restored from a copy, and not emptied since.
-    """
+    """A voter's root that tells the checker what is put, and what is durable."""
 
     def __init__(self, url, key, versions, content, checker):
         super().__init__(key, versions, content)
@@ -114,11 +108,7 @@ class SimulatedVoterLog(MemoryVoterLog):
         self._world, self._node = world, node
 
     def _meets(self, operation, root=None):
-        """Stand before a call; return the fault that it meets.
-
-        Raises:
-            KafkaStorageError: It fails, and did nothing.
-        """
+        """Stand before a call; return the fault that it meets."""
         root = root or self._root
         fault = self._world.scheduler.call(operation, root)
         if root.is_frozen:
@@ -174,11 +164,7 @@ class SimulatedVoterLog(MemoryVoterLog):
             root.flush(table.version + 1)
 
     def _flush(self, mine):
-        """Make a commit durable: it is visible already.
-
-        Raises:
-            CommitOutcomeUnknownError: The root fails, or lost it.
-        """
+        """Make a commit durable: it is visible already."""
         try:
             fault = self._meets("flush")
         except KafkaStorageError as error:
@@ -216,11 +202,7 @@ class Greenlets:
 
 
 def without_bug(outcome):
-    """Return what became of a call, of which its caller may never ask.
-
-    Raises:
-        Exception: The call failed, and not because of a root.
-    """
+    """Return what became of a call, of which its caller may never ask."""
     error = getattr(outcome, "error", None)
     if error is not None and not isinstance(error, KafkaOnSparkError):
         raise error

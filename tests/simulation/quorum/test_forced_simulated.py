@@ -26,7 +26,6 @@ def test_it_is_so_with_more_seeds():
 
 
 def any_snapshot_below_the_end_counts(patch):
-    """A snapshot counts by where it ends."""
     patch.setattr(quorum_log, "is_snapshot_of", lambda log, end: end.offset <= log.end_offset)
 
 

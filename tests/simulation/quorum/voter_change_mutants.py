@@ -87,7 +87,6 @@ def new_voter_is_counted_by_the_old_set(patch):
 
 
 def leader_removes_itself(patch):
-    """The leader is removed as any other voter is."""
     patch.setattr(VoterChanges, "_elect", lambda self, led, key: None)
 
     def removed(view, key):

@@ -22,13 +22,7 @@ PATIENT = {
 
 @dataclass
 class Stores:
-    """Two endpoints, a folder, and the names under which their keys are known.
-
-    Attributes:
-        north, south: The endpoints.
-        folder: The local disk.
-        options: Storage options: names, and times after which a client gives up.
-    """
+    """Two endpoints, a folder, and the names under which their keys are known."""
 
     north: FaultyS3
     south: FaultyS3

@@ -14,7 +14,6 @@ SNAPSHOTS = "snapshots-begin-logs"
 
 
 def log_of(batches=(), snapshot=None):
-    """Return a log of batches, each [count, epoch]."""
     if snapshot:
         raise CutOffError(SNAPSHOTS)
     log = RaftLog()

@@ -44,13 +44,11 @@ class NamedLog(RaftLog):
 
 
 def log_up_to(offset, epoch, voters=None):
-    """Return a log that ends at an offset, of one batch of an epoch."""
     log = NamedLog(voters=voters)
     return with_records(log, offset, epoch) if offset else log
 
 
 def short_log(records, voters):
-    """Return a log of so many records of no election, and of voters."""
     log = NamedLog(voters=voters)
     for _ in range(records):
         log = with_records(log, 1, 0)
@@ -58,6 +56,5 @@ def short_log(records, voters):
 
 
 def standing(key, epoch, log):
-    """Return a candidate of an epoch."""
     table = VoterTable(key, epoch - 1, log=log)
     return table.apply(stand(table, epoch))

@@ -15,16 +15,7 @@ from tests.fakes import MemoryReplicaStore, MemoryRoots
 
 
 class Grounds(Adapter):
-    """A leader's world, beside what Kafka's leader would remember of it.
-
-    Attributes:
-        world: The partition as we have it.
-        memory: Kafka's state of each follower.
-        lag_ms_max: replica.lag.time.max.ms.
-        broker_epochs: Registered epochs, where they are not 100 and the id.
-        fetched_epochs: The broker epoch that each follower's last fetch came with.
-        proposal: The ISR that Kafka's leader has proposed, or None.
-    """
+    """A leader's world, beside what Kafka's leader would remember of it."""
 
     world: World
     memory: dict[int, FetchTimes]

@@ -20,13 +20,7 @@ STUCK_NS_MAX: Final = 60 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """Something that must not be.
-
-    Attributes:
-        name: Of which kind, a key of CHECKS.
-        key: In which partition, or whose; "" where it is about none.
-        sentence: What was found.
-    """
+    """Something that must not be."""
 
     name: str
     key: str
@@ -75,7 +69,6 @@ def lost_write(facts: Facts) -> Found:
 
 
 def _bases_read(offsets: Mapping[str, int], batch: Batch) -> Iterable[int]:
-    """Return where the batch begins by what was read of it."""
     return sorted(
         {offsets[value] - at for at, value in enumerate(batch.values) if value in offsets}
     )
@@ -372,7 +365,6 @@ partitions."""
 
 
 def find_anomalies(facts: Facts) -> list[Anomaly]:
-    """Return all anomalies of a history."""
     return [
         Anomaly(name, key, sentence)
         for name, check in CHECKS.items()

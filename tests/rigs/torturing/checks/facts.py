@@ -27,19 +27,7 @@ Record = tuple[int, str, int | None]
 
 @dataclass(slots=True, kw_only=True)
 class Batch:
-    """The records of one append to one partition, and all attempts to append them.
-
-    Attributes:
-        key: The partition, "topic/number".
-        client: The one that appended it.
-        producer_id: None without idempotence; then there is one attempt.
-        sequence: Of the producer's append.
-        values: In their order.
-        invoked_ns: When the first attempt began.
-        acked_ns: When the first acknowledgement came; None: never.
-        bases: The base offsets that acknowledgements named.
-        outcomes: Of each attempt; INFO where none came.
-    """
+    """The records of one append to one partition, and all attempts to append them."""
 
     key: str
     client: str
@@ -115,17 +103,7 @@ class Open:
 
 @dataclass(slots=True)
 class Facts:
-    """A history in order; per partition where it matters.
-
-    Attributes:
-        batches: All that was tried to append.
-        polls: All reads, in the order of their completion.
-        ends: All high watermarks that were told, in that order.
-        open_calls: Calls without an outcome.
-        crashed: Processes that were killed or died.
-        healed_ns: When faults were over; None: never.
-        ended_ns: When clients were told to end; None: never.
-    """
+    """A history in order; per partition where it matters."""
 
     batches: list[Batch] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)

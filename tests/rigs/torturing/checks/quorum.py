@@ -37,14 +37,7 @@ JUDGED_MIN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class FirstDecision:
-    """A decision or a command that was acknowledged.
-
-    Attributes:
-        after: What had been done to the voters' roots.
-        value: The group of which it saved an offset, or what it set: nobody else does so.
-        seconds: From the moment that a majority of roots was well to its answer.
-        tries: How many had failed.
-    """
+    """A decision or a command that was acknowledged."""
 
     after: str
     value: str

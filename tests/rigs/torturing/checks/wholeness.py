@@ -107,9 +107,6 @@ def wait_until(is_true: Callable[[], bool], wait_s: float) -> bool:
 def patiently(ask: Callable[[], T]) -> T:
     """Return an answer that rests on the metadata. A majority of its voters may be away meanwhile:
     it is asked for again until there is one.
-
-    Raises:
-        KafkaOnSparkError: There is none for a long time.
     """
     deadline = time.monotonic() + ANSWER_S_MAX
     while True:
@@ -122,10 +119,7 @@ def patiently(ask: Callable[[], T]) -> T:
 
 
 def image_of(cluster: Cluster) -> MetadataImage:
-    """Return a cluster's newest metadata.
-
-    Raises: as `patiently`.
-    """
+    """Return a cluster's newest metadata."""
     return patiently(lambda: cluster.image)
 
 

@@ -39,14 +39,7 @@ Append = Callable[..., AppendResult]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One append.
-
-    Attributes:
-        topic: Where to.
-        parts: Values by partition.
-        acks: "all", "1" or "0".
-        sequence: With a producer.
-    """
+    """One append."""
 
     topic: str
     parts: Mapping[int, tuple[str, ...]]
@@ -82,11 +75,7 @@ class AppendingClient:
         self._sequence, self._open = last_work(before) if producer_id else (0, None)
 
     def once(self) -> None:
-        """Append once.
-
-        Raises:
-            ProducerFencedError: Another process of the client has taken over: end.
-        """
+        """Append once."""
         work = self._open or self._new_work()
         if self._producer_id is not None:
             self._open = work

@@ -34,7 +34,6 @@ class SparkAppends:
         self.cluster = Cluster.open(folder.cluster_url, self._spark)
 
     def append(self, topic: str, rows: Sequence[tuple[str, int]], **options: Any) -> AppendResult:
-        """Append rows as a DataFrame, in the order of the rows."""
         frame = self._spark.createDataFrame(list(rows), "value string, partition int")
         return self.cluster.append(topic, frame.coalesce(1), **options)
 

@@ -72,12 +72,7 @@ LEASE_S_MAX: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How quickly faults follow each other, in seconds.
-
-    Attributes:
-        hold_s: How long a disk is gone or useless, at least and at most.
-        pause_s: How long nothing is done to it then.
-    """
+    """How quickly faults follow each other, in seconds."""
 
     hold_s: tuple[float, float]
     pause_s: tuple[float, float]
@@ -102,14 +97,7 @@ def dealt(kinds: Sequence[str], rng: random.Random) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One fault.
-
-    Attributes:
-        kind: Of DISK_FAULTS.
-        broker_id: The broker that has the disk.
-        hold_s: How long, where that is free.
-        rng: For what else is free.
-    """
+    """One fault."""
 
     kind: str
     broker_id: int

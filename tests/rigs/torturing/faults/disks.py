@@ -30,16 +30,7 @@ _RENAME_EXCHANGE: Final = 2
 
 @dataclass(slots=True)
 class Disks:
-    """The disks of a run.
-
-    Attributes:
-        folder: Where they are.
-        why_not: Faults that can't be done here, with the reason.
-        stray_commits: Commits that landed where a root was away, and that nobody counted.
-        wrong_strays: Writes to such a place that break a promise, in words.
-        rolled_back: Tables that were rolled back: broker, topic, partition, and the version that
-            was the last one then.
-    """
+    """The disks of a run."""
 
     folder: TortureFolder
     why_not: dict[str, str] = field(default_factory=dict)

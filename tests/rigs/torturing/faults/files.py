@@ -50,11 +50,7 @@ def forbid(file: Path) -> Undo:
 
 
 def put_pipe(file: Path, root: Path) -> Undo:
-    """Put a pipe in the place of a file of a root.
-
-    Raises:
-        FileNotFoundError: The file is gone.
-    """
+    """Put a pipe in the place of a file of a root."""
     aside = free_name(root, "aside")
     os.mkfifo(aside)
     try:
