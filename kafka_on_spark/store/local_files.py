@@ -29,7 +29,7 @@ from kafka_on_spark.store.deadlines import (
     SystemClock,
     extend_deadline,
 )
-from kafka_on_spark.store.error_translation import storage_error
+from kafka_on_spark.store.error_translation import is_denied, storage_error
 
 _PIECE_BYTES: Final = 2**20
 
@@ -98,26 +98,49 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
     return temporary
 
 
-def create_file(path: str, content: bytes) -> bool:
-    """Write a flushed file unless there is one; return whether it was written.
+class NotPutError(Exception):
+    """A file was certainly not put: that failed before the file got its name.
 
-    Its folder is made, but not the folder's parent: a root that was removed must not be made again.
+    Attributes:
+        error: What failed; its kind says whether the root refuses the caller, or is full.
     """
-    make_folder(os.path.dirname(path))
-    temporary = write_temporary(path, [content], is_flushed=True)
+
+    def __init__(self, error: KafkaStorageError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def create_file(path: str, content: bytes, *, is_flushed: bool, makes_folder: bool) -> bool:
+    """Write a file unless there is one; return whether it was written.
+
+    `makes_folder`: its folder is made and flushed, but not the folder's parent: a root that was
+    removed must not be made again.
+
+    Raises:
+        NotPutError: The disk refused it.
+        OSError: The file may be there.
+    """
+    try:
+        if makes_folder:
+            make_folder(os.path.dirname(path))
+        temporary = write_temporary(path, [content], is_flushed=is_flushed)
+    except OSError as error:
+        raise NotPutError(storage_error(error, f"write {path}")) from error
     try:
         os.link(temporary, path)
     except FileExistsError:
         return False
+    except OSError as error:
+        # A disk that has just turned read-only, or an export of NFS, may have made the link before.
+        if is_denied(error):
+            raise NotPutError(storage_error(error, f"write {path}")) from error
+        raise
     finally:
-        os.unlink(temporary)
-    flush_each([os.path.dirname(path)])
+        with suppress(OSError):  # the disk is gone, and the file with it; or a cleaner takes it
+            os.unlink(temporary)
+    if makes_folder:
+        flush_each([os.path.dirname(path)])
     return True
-
-
-def link(source: str, target: str) -> None:
-    """Give a file a second name, unless there is a file of that name."""
-    os.link(source, target)
 
 
 def rename(source: str, target: str) -> None:

@@ -93,6 +93,12 @@ class ObjectFiles:
             return b""
         return content
 
+    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, tuple[object, ...]]:
+        """Return an object's bytes, and which object stood there just before; as `read_file`."""
+        stamp = self.stamp_at(path)
+        extend_deadline(SHORT.store)
+        return self.read_file(path, bytes_max), stamp
+
     def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
         """Return the bytes of some objects, None where there is none; they are fetched side by
         side.
@@ -161,7 +167,7 @@ class ObjectFiles:
         extend_deadline(LONG.store + len(content) / PUT_BYTES_A_SECOND)
         self.store.pipe_file(path, content)
 
-    def create_file(self, path: str, content: bytes) -> bool:
+    def create_file(self, path: str, content: bytes, **_: bool) -> bool:
         self.store.pipe_file(path, content, mode="create")
         return True
 

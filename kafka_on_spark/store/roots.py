@@ -14,6 +14,7 @@ from kafka_on_spark.store.deadlines import LONG, SHORT, Limit, within
 from kafka_on_spark.store.deadlines import is_local as is_local
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
+    NotPutError,
     flush_each,
     local_pieces,
     local_write_refusal,
@@ -28,6 +29,10 @@ T = TypeVar("T")
 
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
+
+FileStamp = tuple[object, ...]
+"""What tells a file from another one of its name: inode, time and size; on a store the ETag, and
+when it was put."""
 
 _Errors = tuple[type[Exception], ...]
 
@@ -126,15 +131,21 @@ class RootFiles:
         """Return the last `count` bytes of a file of `size_bytes`; as `read`."""
         return self._ask("GET", "read", path, lambda files: files.read_end(path, size_bytes, count))
 
-    def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
-        """Return the bytes of some objects of a store, None where there is none.
+    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, FileStamp] | None:
+        """Return a file's bytes, and which file it is; as `read`."""
+        return self._ask("GET", "read", path, lambda files: files.read_stamped(path, bytes_max))
 
-        Unless they are large they are fetched side by side, in one step: a store's answer takes
-        long, and not more so if it is asked for others meanwhile.
+    def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
+        """Return the bytes of some files, None where there is none.
+
+        Unless they are large a store's are fetched side by side, in one step: a store's answer
+        takes long, and not more so if it is asked for others meanwhile.
 
         Raises:
             UnsafeFileError: One has more than `bytes_max`.
         """
+        if is_local(self.url):
+            return [self.read(each, bytes_max) for each in paths]
         count_request("GET", self.url, len(paths))
 
         def read() -> list[bytes | None]:
@@ -204,17 +215,32 @@ class RootFiles:
                 self._on(path).write(path, pieces)
 
     def write_if_absent(self, path: str, content: bytes) -> bool:
-        """Write a file unless it exists; return whether this call wrote it.
+        """Write a file, flushed, unless it exists; return whether this call wrote it.
 
         On a local disk its folder is created, but not the folder's parent.
         """
-        count_request("PUT", path)
-        return within(self.url, partial(self._write_if_absent, path, content), LONG)
+        try:
+            return self.put_if_absent(path, content, is_flushed=True, makes_folder=True)
+        except NotPutError as failed:
+            raise failed.error from failed.__cause__
 
-    def _write_if_absent(self, path: str, content: bytes) -> bool:
+    def put_if_absent(
+        self, path: str, content: bytes, *, is_flushed: bool, makes_folder: bool = False
+    ) -> bool:
+        """Do as `write_if_absent`, in a folder that is there, and that the caller flushes.
+
+        Raises:
+            NotPutError: The file is certainly not put: a disk refused it.
+            KafkaStorageError: It may be put, now or later.
+        """
+        count_request("PUT", path)
+        put = partial(self._put, path, content, is_flushed=is_flushed, makes_folder=makes_folder)
+        return within(self.url, put, LONG)
+
+    def _put(self, path: str, content: bytes, **how: bool) -> bool:
         try:
             with self._translating_errors("write", path, (*_OURS, FileExistsError)):
-                is_written: bool = self._on(path).create_file(path, content)
+                is_written: bool = self._on(path).create_file(path, content, **how)
                 return is_written
         except FileExistsError:
             # This call's first put, if its answer was lost: the file's content tells.
@@ -236,10 +262,13 @@ class RootFiles:
         """
         return self._ask("HEAD", "read the size of", path, lambda files: files.size_of(path))
 
-    def stamp(self, path: str) -> tuple[object, ...] | None:
-        """Return what tells an object of a store from another one of its name: its ETag, and when
-        it was put; None if there is none."""
+    def stamp(self, path: str) -> FileStamp | None:
+        """Return which file stands at a path; None if there is none."""
         return self._ask("HEAD", "read the state of", path, lambda files: files.stamp_at(path))
+
+    def stamps(self, paths: Sequence[str]) -> list[FileStamp | None]:
+        """Return which files stand at some paths, in this order."""
+        return within(self.url, lambda: [self.stamp(each) for each in paths])
 
     def time_and_size(self, path: str) -> tuple[int, int] | None:
         """Return when a file was written, by its root's clock, ms since 1970 UTC, and its bytes;
@@ -278,6 +307,11 @@ class RootFiles:
     def sizes(self, path: str) -> dict[str, int]:
         """Return the bytes of each file in a folder, by name; none if there is no such folder."""
         return self._ask("LIST", "list", path, lambda files: files.sizes_in(path)) or {}
+
+    def flush(self, paths: Sequence[str]) -> None:
+        """Make files and folders durable, as `flush`; an object on a store is durable already."""
+        if is_local(self.url):
+            within(self.url, partial(self._on(self.url).flush_each, paths), LONG)
 
 
 def flush(paths: Iterable[str]) -> None:

@@ -18,6 +18,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.log import segments
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import read_segment
+from kafka_on_spark.store import local_files
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_log import LISTINGS_MAX
 from kafka_on_spark.store.roots import RootFiles
@@ -45,19 +46,19 @@ def sound(disks, address):
 
 def fail_reads(monkeypatch, error, times=1):
     errors = [error] * times
-    whole = delta_log.read_stamped
+    whole = local_files.read_stamped
 
     def read(path, bytes_max):
         if errors:
             raise errors.pop()
         return whole(path, bytes_max)
 
-    monkeypatch.setattr(delta_log, "read_stamped", read)
+    monkeypatch.setattr(local_files, "read_stamped", read)
 
 
 def misread_once(monkeypatch, spoil):
     """Have the first read of a commit file give other bytes."""
-    whole = delta_log.read_stamped
+    whole = local_files.read_stamped
     spoiled = []
 
     def read(path, bytes_max):
@@ -67,7 +68,7 @@ def misread_once(monkeypatch, spoil):
         spoiled.append(path)
         return spoil(content), stamp
 
-    monkeypatch.setattr(delta_log, "read_stamped", read)
+    monkeypatch.setattr(local_files, "read_stamped", read)
 
 
 def list_once(monkeypatch, spoil):

@@ -29,7 +29,7 @@ from kafka_on_spark.store.delta.delta_files import (
 from kafka_on_spark.store.error_translation import ABSENT
 from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX, UnsafeFileError, rename
 from kafka_on_spark.store.parquet_files import read_parquet
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
 
@@ -63,17 +63,16 @@ def write_checkpoint(
     if not _is_of(content, path, state):
         _set_aside(files, uri, path, content)
         raise CorruptLogError("a checkpoint is not what the table holds", path=path)
-    if is_local(uri):
-        flush([path])
-        _flush_hint(uri)
-        flush([log_folder(uri)])
+    files.flush([path])
+    _flush_hint(files, uri)
+    files.flush([log_folder(uri)])
 
 
-def _flush_hint(uri: str) -> None:
+def _flush_hint(files: RootFiles, uri: str) -> None:
     """Flush the hint, which our own code does not need: not every engine passes over one that has
     lost its bytes."""
     try:
-        flush([hint_path(uri)])
+        files.flush([hint_path(uri)])
     except KafkaStorageError as error:
         if not isinstance(error.__cause__, ABSENT):  # a process that opens a table may delete it
             raise

@@ -45,8 +45,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.store.counts import count_request
-from kafka_on_spark.store.deadlines import LONG, SHORT, RootLock, SystemClock, pauses_ms, within
+from kafka_on_spark.store.deadlines import SHORT, RootLock, SystemClock, pauses_ms, within
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
     delete_misleading_hint,
@@ -73,24 +72,14 @@ from kafka_on_spark.store.delta.delta_files import (
     write_id_of,
 )
 from kafka_on_spark.store.delta.log_cleaning import clean_log
-from kafka_on_spark.store.error_translation import (
-    ABSENT,
-    is_denied,
-    is_failure,
-    reason,
-    storage_error,
-)
+from kafka_on_spark.store.error_translation import is_failure, reason, storage_error
 from kafka_on_spark.store.local_files import (
     COMMIT_BYTES_MAX,
+    NotPutError,
     UnsafeFileError,
-    delete_file,
-    link,
     make_folder,
-    read_stamped,
-    stamp_at,
-    write_temporary,
 )
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import FileStamp, RootFiles, StorageOptions, is_local
 
 T = TypeVar("T")
 
@@ -160,23 +149,8 @@ def holds_more(files: RootFiles, uri: str) -> bool:
     return bool((commits_in(names) | checkpoints_in(names)) - {0})
 
 
-FileStamp = tuple[object, ...]
-"""What tells a file from another one of its name: inode, time and size; on a store the ETag."""
-
 RECHECK_SECONDS: Final = 2.0
 """Between the two checks that find a commit void: one that was being written has bytes by then."""
-
-
-class NotPutError(Exception):
-    """The commit was certainly not put: it failed before its file got a name.
-
-    Attributes:
-        error: What failed; its kind says whether the root refuses the caller, or is full.
-    """
-
-    def __init__(self, error: KafkaStorageError) -> None:
-        super().__init__(error.message)
-        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +197,7 @@ class CommitFiles:
                 f" {COMMIT_BYTES_MAX} at most"
             )
             raise NotPutError(error)
-        if not is_local(self.uri):
-            return self.files.write_if_absent(path, content)
-        put = partial(_put_local, path, content, is_flushed=is_flushed)
-        count_request("PUT", path)
-        return within(self.uri, put, LONG)
+        return self.files.put_if_absent(path, content, is_flushed=is_flushed)
 
     def read(self, version: int) -> CommitFile | None:
         """Return a commit file, None if there is none.
@@ -236,22 +206,8 @@ class CommitFiles:
             UnsafeFileError: It is no regular file, or larger than a commit can be.
             KafkaStorageError: The root does not answer.
         """
-        path = commit_path(self.uri, version)
-        if not is_local(self.uri):
-            [stamp] = self.stamps(version)
-            content = None if stamp is None else self.files.read(path, COMMIT_BYTES_MAX)
-            return None if content is None else CommitFile(content, stamp)
-        return self._read_local(path)
-
-    def _read_local(self, path: str) -> CommitFile | None:
-        count_request("GET", path)
-        try:
-            read = partial(read_stamped, path, COMMIT_BYTES_MAX)
-            return CommitFile(*within(self.uri, read, SHORT))
-        except ABSENT:
-            return None
-        except OSError as error:
-            raise storage_error(error, f"read {path}") from error
+        found = self.files.read_stamped(commit_path(self.uri, version), COMMIT_BYTES_MAX)
+        return None if found is None else CommitFile(*found)
 
     def contents(self, versions: Sequence[int]) -> list[bytes | None]:
         """Return the bytes of some commit files, None where there is none; a store is asked for all
@@ -259,21 +215,13 @@ class CommitFiles:
 
         Raises: as `read`.
         """
-        paths = [commit_path(self.uri, each) for each in versions]
-        if not is_local(self.uri):
-            return self.files.read_all(paths, COMMIT_BYTES_MAX)
-        found = [self._read_local(path) for path in paths]
-        return [None if each is None else each.content for each in found]
+        return self.files.read_all(
+            [commit_path(self.uri, each) for each in versions], COMMIT_BYTES_MAX
+        )
 
     def stamps(self, *versions: int) -> list[FileStamp | None]:
-        """Return which files stand at some versions, in one call on a local disk."""
-        if not is_local(self.uri):
-            return [self.files.stamp(commit_path(self.uri, each)) for each in versions]
-        count_request("HEAD", self.uri, len(versions))
-        try:
-            return within(self.uri, partial(_local_stamps, self.uri, versions), SHORT)
-        except OSError as error:
-            raise storage_error(error, f"read the log of {self.uri}") from error
+        """Return which files stand at some versions, in this order."""
+        return self.files.stamps([commit_path(self.uri, each) for each in versions])
 
     def check_void(self, versions: Sequence[int]) -> None:
         """Check that commits that were seen without bytes still have none.
@@ -291,35 +239,6 @@ class CommitFiles:
                     f"the commit {version} of {self.uri} was being written: try again"
                 )
         self.void.update(fresh)
-
-
-def _local_stamps(uri: str, versions: Iterable[int]) -> list[FileStamp | None]:
-    stamps: list[FileStamp | None] = []
-    for version in versions:
-        try:
-            stamps.append(stamp_at(commit_path(uri, version)))
-        except ABSENT:
-            stamps.append(None)
-    return stamps
-
-
-def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:
-    try:
-        temporary = write_temporary(path, [content], is_flushed=is_flushed)
-    except OSError as error:
-        raise NotPutError(storage_error(error, f"write {path}")) from error
-    try:
-        link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        # A disk that has just turned read-only, or an export of NFS, may have made the link before.
-        failed = storage_error(error, f"write {path}")
-        raise (NotPutError(failed) if is_denied(error) else failed) from error
-    finally:
-        with suppress(OSError):  # the disk is gone, and the file with it; or a cleaner takes it
-            delete_file(temporary)
-    return True
 
 
 RESOLVE_SECONDS: Final = 30.0
@@ -628,7 +547,7 @@ class DeltaLog:
             KafkaStorageError: The disk failed.
         """
         try:
-            flush(paths)
+            self._files.flush(paths)
         except KafkaStorageError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNTRUSTED_ERRNO:
                 self._flush_failure = error.message

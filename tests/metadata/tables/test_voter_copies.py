@@ -11,7 +11,6 @@ from kafka_on_spark.metadata.metadata_files import decode_rows
 from kafka_on_spark.metadata.quorum.raft import adopt, append, fetch
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Stamp
 from kafka_on_spark.store import local_files
-from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.roots import StorageOptions
 from tests.contract.voter_roots import delta_roots, lose_tail
 from tests.voter_fakes import settings_of
@@ -58,7 +57,6 @@ def test_a_disk_that_is_read_only_denies_what_is_put_there_and_names_its_root(ro
 
     with monkeypatch.context() as read_only:
         read_only.setattr(local_files, "write_temporary", refuse)
-        read_only.setattr(delta_log, "write_temporary", refuse)
         with pytest.raises(RootAccessDeniedError, match=f"{leader.root} takes no writes"):
             decide(leader, CLAIM)
 

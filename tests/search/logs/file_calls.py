@@ -28,7 +28,6 @@ from kafka_on_spark.store.delta import (
 )
 from kafka_on_spark.store.delta.delta_files import (
     checkpoint_path,
-    commit_path,
     hint_path,
     log_folder,
 )
@@ -130,7 +129,7 @@ class _Local:
     def __init__(self, answers: Answers) -> None:
         self._ask = answers.ask
 
-    def put(self, path: str, content: bytes, *, is_flushed: bool) -> bool:
+    def put(self, path: str, content: bytes, **how: bool) -> bool:
         return bool(self._ask("link", [path], content))
 
     def stamp(self, path: str) -> Stamp | None:
@@ -293,14 +292,11 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     commit_step = lru_cache(maxsize=4096)(delta_files.commit_step)
     encode = delta_log.encode_commit
     replaced: list[tuple[Any, str, Any]] = [
-        (delta_log, "_put_local", local.put),
-        (
-            delta_log,
-            "_local_stamps",
-            lambda uri, versions: [local.stamp(commit_path(uri, each)) for each in versions],
-        ),
-        (delta_log, "read_stamped", local.read_stamped),
+        (local_files, "create_file", local.put),
+        (local_files, "stamp_at", local.stamp),
+        (local_files, "read_stamped", local.read_stamped),
         (local_files, "read_file", local.read),
+        (local_files, "flush_each", local.flush),
         (local_files, "size_of", local.size),
         (local_files, "time_and_size_of", lambda path: (local.time(path), 0)),
         (local_files, "names_in", local.names),
@@ -309,11 +305,9 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         # No store of a search cuts an answer off, or replaces a checkpoint.
         (checkpoints, "_whole", lambda files, path: files.read(path, CHECKPOINT_BYTES_MAX)),
         (checkpoints, "rename", local.rename),
-        (checkpoints, "flush", local.flush),
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
         (delta_log, "commit_step", commit_step),
-        (delta_log, "flush", local.flush),
         (delta_log, "make_folders", lambda uri: []),
         (delta_log, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
         (

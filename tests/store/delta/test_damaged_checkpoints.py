@@ -184,14 +184,14 @@ def test_a_checkpoint_of_a_store_whose_bytes_were_cut_off_on_the_way_stays(log, 
 
 
 def test_a_checkpoint_counts_though_another_process_deletes_its_hint(log, uri, monkeypatch, caplog):
-    def flush(paths):
+    def flush(files, paths):
         hint = hint_path(uri)
         if hint in paths:
             os.unlink(hint)
-        really(paths)
+        really(files, paths)
 
-    really = checkpoints.flush
-    monkeypatch.setattr(checkpoints, "flush", flush)
+    really = RootFiles.flush
+    monkeypatch.setattr(RootFiles, "flush", flush)
 
     path = with_checkpoint(log)
 

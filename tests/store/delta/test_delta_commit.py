@@ -17,6 +17,7 @@ from kafka_on_spark.base.errors import (
     RootFullError,
     RootReadOnlyError,
 )
+from kafka_on_spark.store import local_files
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import write_id_of
 from kafka_on_spark.store.delta.delta_log import CommitFiles
@@ -151,7 +152,7 @@ def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient
 
 
 # fmt: off
-WRITE, LINK = (delta_log, "write_temporary"), (os, "link")
+WRITE, LINK = (local_files, "write_temporary"), (os, "link")
 NOT_WRITTEN = [
     (WRITE, errno.EIO,    KafkaStorageError),
     (WRITE, errno.EMFILE, KafkaStorageError),

@@ -215,7 +215,7 @@ def test_commit_of_another_that_can_not_be_flushed_is_not_counted(log, uri, fail
 
 def test_flush_that_could_not_be_tried_may_be_tried_again(log, uri, monkeypatch):
     commit(opened(uri), 1)
-    monkeypatch.setattr(delta_log, "flush", _too_many_files)
+    monkeypatch.setattr(RootFiles, "flush", _too_many_files)
 
     with pytest.raises(KafkaStorageError):
         log.refresh()
@@ -224,7 +224,7 @@ def test_flush_that_could_not_be_tried_may_be_tried_again(log, uri, monkeypatch)
     assert log.refresh() == 2
 
 
-def _too_many_files(paths):
+def _too_many_files(files, paths):
     try:
         raise OSError(errno.EMFILE, "too many open files")
     except OSError as error:
