@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.base.errors import InvalidRootError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.counts import RequestKind, count_request
 from kafka_on_spark.store.deadlines import LONG, SHORT, Limit, within
@@ -36,7 +36,9 @@ when it was put."""
 
 _Errors = tuple[type[Exception], ...]
 
-_OURS: Final[_Errors] = (KafkaStorageError, InvalidRootError)
+_OURS: Final[_Errors] = (KafkaOnSparkError,)
+"""What the pieces of a file raise while it is written is their root's: a damaged source, say."""
+
 _ANSWERS: Final[_Errors] = (*_OURS, *ABSENT)
 """What the system raises of a file that is not there is an answer, and no failure of a root."""
 

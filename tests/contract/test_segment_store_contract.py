@@ -77,7 +77,8 @@ def test_nothing_to_copy_asks_no_root(disks, source, target):
     disks.segments.copy(replace(source, root="/nowhere"), replace(target, root="/nowhere"), [])
 
 
-def test_damaged_source_is_corrupt_and_never_spreads(disks, source, target):
+def test_damaged_source_is_corrupt_and_never_spreads(every_disks):
+    disks, (source, target) = every_disks, every_disks.addresses.values()
     segment = disks.put(source, "a", 2)
     disks.damage(source, segment)
 
@@ -87,7 +88,8 @@ def test_damaged_source_is_corrupt_and_never_spreads(disks, source, target):
     assert disks.content(target, segment.file_name) is None
 
 
-def test_missing_source_is_corrupt(disks, source, target):
+def test_missing_source_is_corrupt(every_disks):
+    disks, (source, target) = every_disks, every_disks.addresses.values()
     missing = replace(disks.put(source, "a", 2), file_name="0-missing-00.parquet")
 
     with pytest.raises(CorruptLogError):
