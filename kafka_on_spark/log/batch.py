@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple, Self
 
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch, ensure
+from kafka_on_spark.base.merge_tiers import OFFSETS_MAX
 
 HEADER: Final = frozenset(
     {"base_offset", "end_offset", "batch_base_offset", "batch_record_count", "partition_count"}
@@ -221,6 +222,10 @@ class Batch:
         return sum(segment.size_bytes for segment in self.segments)
 
     @property
+    def file_count(self) -> int:
+        return len(self.segments)
+
+    @property
     def oldest_ms(self) -> int:
         """When its first record was appended."""
         return self.appended_at_ms
@@ -245,10 +250,6 @@ class Batch:
     def named_under(self, leader_epoch: LeaderEpoch) -> Self:
         segments = tuple(each.named_under(leader_epoch) for each in self.segments)
         return replace(self, segments=segments)
-
-
-OFFSETS_MAX: Final = 2**31 - 1
-"""Offsets that a merged segment covers at most: a record's offset is 32 bits from its base."""
 
 
 class Border(NamedTuple):
@@ -287,6 +288,7 @@ class MergedSegment:
     producer: ClassVar[None] = None
     partition_count: ClassVar[None] = None
     common_timestamp_us: ClassVar[None] = None
+    file_count: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         ensure(

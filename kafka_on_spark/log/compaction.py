@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from kafka_on_spark.base.ids import Offset, ensure
-from kafka_on_spark.log.batch import OFFSETS_MAX, LogPart
+from kafka_on_spark.base.merge_tiers import OFFSETS_MAX
+from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.metadata.partition import Compaction
 
 if TYPE_CHECKING:

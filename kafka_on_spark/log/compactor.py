@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.merge_tiers import FILES_A_CHANGE_MAX
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment
 from kafka_on_spark.log.compaction import CompactionProgress, next_group, stays
@@ -38,12 +39,7 @@ from kafka_on_spark.log.merging import (
 )
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import segment_batches
-from kafka_on_spark.log.state import (
-    FILES_A_CHANGE_MAX,
-    ReplicaAddress,
-    ReplicaState,
-    proves_complete,
-)
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, proves_complete
 from kafka_on_spark.log.upkeep_work import (
     ATTEMPTS_MAX,
     NOTHING_DONE,

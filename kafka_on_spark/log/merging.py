@@ -23,10 +23,11 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.base.merge_tiers import MERGED_BYTES_MAX
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, Segment, segment_name
 from kafka_on_spark.log.hashing import add_digests, content_digests, sum_digests
-from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, merges_due
+from kafka_on_spark.log.merge_plan import MergeRules, merges_due
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import (
     SEGMENT_SCHEMA,

@@ -19,6 +19,7 @@ from kafka_on_spark.base.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset, ensure
+from kafka_on_spark.base.merge_tiers import FILES_A_CHANGE_MAX
 from kafka_on_spark.log.batch import Batch, LogPart, MergedSegment, Segment, StagedBatch
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.producer_state import (
@@ -31,7 +32,6 @@ from kafka_on_spark.log.producer_state import (
     united,
 )
 from kafka_on_spark.log.state import (
-    FILES_A_CHANGE_MAX,
     LogChange,
     ProducerEntries,
     ReplicaState,

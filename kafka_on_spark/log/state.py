@@ -185,10 +185,6 @@ def from_halves(high: int | None, low: int | None) -> ChainDigest:
     return ChainDigest(f"{high % 2**64:016x}{low % 2**64:016x}")  # damage may be any number
 
 
-FILES_A_CHANGE_MAX: Final = 2**14
-"""Files that a change adds or drops, where the rest can follow in another one: each takes 700 bytes
-of its commit, and nobody reads a commit that is larger than a commit can be."""
-
 UNINDEXED_MAX: Final = 64
 """Batches that a log grows by before they are taken in: that copies the index."""
 

@@ -22,11 +22,12 @@ from kafka_on_spark.base.errors import (
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.merge_tiers import FILES_A_CHANGE_MAX
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX, LogPart, MergedSegment
 from kafka_on_spark.log.compaction import has_missed_tombstones, lacks_replaced_records
 from kafka_on_spark.log.producer_state import not_above, united
-from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaState
 
 _LEADER_EPOCH: Final = attrgetter("leader_epoch")
 

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import uuid4
 
 import numpy as np
@@ -178,24 +178,25 @@ class LogFile:
             not told from a decision here: that takes the batch before it.
     """
 
-    base_offset: int
-    size: int
+    base_offset: Offset
+    record_count: int
     path: str
     size_bytes: int
     time_ms: int
     batches: tuple[RaftBatch, ...]
+    file_count: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         # A name without a path: a file of the log lies in the table's own folder.
-        if not FILE_NAME.fullmatch(self.path) or self.base_offset < 0 or self.size <= 0:
+        if not FILE_NAME.fullmatch(self.path) or self.base_offset < 0 or self.record_count <= 0:
             raise CorruptLogError("not a file of the metadata log", path=self.path)
         size = self.batches[-1].end_offset - self.base_offset
-        if self.batches[0].base_offset != self.base_offset or size != self.size:
+        if self.batches[0].base_offset != self.base_offset or size != self.record_count:
             raise CorruptLogError("a file of the metadata log has other headers", path=self.path)
 
     @property
-    def end_offset(self) -> int:
-        return self.base_offset + self.size
+    def end_offset(self) -> Offset:
+        return Offset(self.base_offset + self.record_count)
 
     def rows_between(self, start: int, end: int) -> range:
         return range(max(start - self.base_offset, 0), max(end - self.base_offset, 0))
@@ -212,7 +213,7 @@ def log_file(file: FileEntry) -> LogFile:
     base_offset, size = Offset(int(file.values["base_offset"] or "")), file.record_count or 0
     return LogFile(
         base_offset=base_offset,
-        size=size,
+        record_count=size,
         path=file.path,
         size_bytes=file.size_bytes,
         time_ms=file.time_ms,
@@ -279,7 +280,7 @@ def add_file(file: LogFile, *, changes_data: bool = True) -> FileEntry:
         size_bytes=file.size_bytes,
         values=_partition_values(file.batches),
         time_ms=file.time_ms,
-        record_count=file.size,
+        record_count=file.record_count,
         changes_data=changes_data,
     )
 

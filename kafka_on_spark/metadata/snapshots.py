@@ -31,12 +31,6 @@ def snapshot_ends(files: RootFiles, metadata_root: str) -> list[OffsetAndEpoch]:
     return [OffsetAndEpoch(Offset(int(n[1])), QuorumEpoch(int(n[2]))) for n in names if n]
 
 
-def newest_snapshot_end(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
-    """Return where the newest snapshot of a log ends, 0 without any; none of them is read."""
-    ends = snapshot_ends(files, metadata_root)
-    return max((each.offset for each in ends if is_snapshot_of(log, each)), default=0)
-
-
 def read_snapshot(
     files: RootFiles, metadata_root: str, cluster_id: str, end: OffsetAndEpoch
 ) -> MetadataBatch:

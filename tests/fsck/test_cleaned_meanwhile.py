@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.fsck.findings import FindingList, Place
@@ -13,11 +14,9 @@ from kafka_on_spark.fsck.metadata_audit import VoterReader
 from kafka_on_spark.fsck.partition_checks import compare_contents
 from kafka_on_spark.fsck.replica_audit import ReplicaAudit
 from kafka_on_spark.fsck.trace import ReplicaTrace
-from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merging import Content
 from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.quorum import voter_upkeep
 from kafka_on_spark.metadata.records import Stamp
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
@@ -28,7 +27,7 @@ from tests.fsck.upkept import FAN_IN, PRICES, append_prices
 def disks():
     """A log that is to be merged, and a compacted one; what they remove is deleted at once."""
     configs = {"merge.min.lag.batches": 1, "file.delete.delay.ms": 0}
-    with new_disks(configs=configs) as disks, patch.object(merge_plan, "FAN_IN", FAN_IN):
+    with new_disks(configs=configs) as disks, patch.object(merge_tiers, "FAN_IN", FAN_IN):
         assigned, cluster = {0: [1, 2, 3]}, disks.cluster
         cluster.create_topic(TOPIC, replica_assignment=assigned)
         for number in range(FAN_IN + 4):
@@ -203,7 +202,7 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
 
     def late(reader, file, end):
         if not missed:
-            with patch.object(voter_upkeep, "MERGED_FILES_MIN", 2):
+            with patch.object(merge_tiers, "FAN_IN", 2):
                 voter.merge()
             voter.clean(10**15)
         try:

@@ -3,11 +3,11 @@
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata import metadata_service
-from kafka_on_spark.metadata.quorum import voter_upkeep
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 
@@ -19,7 +19,7 @@ def disks():
     with pytest.MonkeyPatch.context() as patch, new_disks() as disks:
         patch.setattr(metadata_service, "HISTORY_KEPT_MS_MIN", 0)
         patch.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", 1)
-        patch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
+        patch.setattr(merge_tiers, "FAN_IN", 8)
         disks.cluster.create_topic(TOPIC, replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
         disks.early = disks.image
         disks.cluster.alter_cluster_configs({"metadata.max.retention.ms": 0})

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from kafka_on_spark.log import merge_plan
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
@@ -71,7 +71,7 @@ def test_a_replica_that_is_made_again_holds_what_the_others_hold(disks):
 
 def test_a_log_start_inside_the_second_of_two_merged_segments_leaves_it_whole(disks, monkeypatch):
     """As retention does on a follower that has merged other batches together than its leader."""
-    monkeypatch.setattr(merge_plan, "FAN_IN", FAN_IN)
+    monkeypatch.setattr(merge_tiers, "FAN_IN", FAN_IN)
     cluster, appends = disks.cluster, FAN_IN
     cluster.create_topic("merged-twice", replica_assignment={0: [1, 2, 3]})
     for _ in range(2 * appends + 11):

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.ids import ChainDigest, Offset
-from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.merging import BORDERS, encode_merged, unpack_borders
 from kafka_on_spark.log.segments import digest_of
@@ -47,7 +47,7 @@ def live_with_upkeep(disks: Disks) -> None:
     }
     cluster.create_topic(PRICES, replica_assignment=assigned, configs=configs)
     append_prices(cluster, "a1 b1 c1", "a2 -b", "a3 d1")
-    with patch.object(merge_plan, "FAN_IN", FAN_IN):
+    with patch.object(merge_tiers, "FAN_IN", FAN_IN):
         cluster.maintain()
         cluster.maintain()
     append_prices(cluster, "a4 c2")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.log.batch import OFFSETS_MAX
+from kafka_on_spark.base.merge_tiers import OFFSETS_MAX
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, dirt_of, next_group
 from kafka_on_spark.metadata.partition import Compaction
 from tests.log.model import Extent

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.ids import NO_CHAIN, LeaderEpoch, Offset
-from kafka_on_spark.log import merge_plan
-from kafka_on_spark.log.batch import OFFSETS_MAX, Batch, MergedSegment, Segment
+from kafka_on_spark.base.merge_tiers import FAN_IN, OFFSETS_MAX, tier_of
+from kafka_on_spark.log.batch import Batch, MergedSegment, Segment
 from kafka_on_spark.log.merge_plan import (
-    FAN_IN,
     MergeRules,
     merges_due,
-    tier_of,
 )
 from tests.examples import many
 
@@ -182,7 +181,7 @@ def of_files(base, count):
 @pytest.mark.parametrize("files_a_batch", [3, 4, 5, 8, 20])
 def test_a_merge_names_no_more_files_than_a_commit_may_and_few_are_left(monkeypatch, files_a_batch):
     """Else the commit is put, and nobody can read the replica after it."""
-    monkeypatch.setattr(merge_plan, "FILES_A_CHANGE_MAX", 8)
+    monkeypatch.setattr(merge_tiers, "FILES_A_CHANGE_MAX", 8)
     log = [of_files(place * files_a_batch, files_a_batch) for place in range(32)]
 
     while due := merges_due(log, RULES):
@@ -195,7 +194,7 @@ def test_a_merge_names_no_more_files_than_a_commit_may_and_few_are_left(monkeypa
 
 
 def test_of_a_closed_run_a_batch_of_many_files_becomes_one_file(monkeypatch):
-    monkeypatch.setattr(merge_plan, "FILES_A_CHANGE_MAX", 8)
+    monkeypatch.setattr(merge_tiers, "FILES_A_CHANGE_MAX", 8)
 
     assert offsets(merges_due([of_files(0, 5), batch(5, epoch=1)], RULES)) == [(0, 5)]
     assert merges_due([of_files(0, 4), batch(4, epoch=1)], RULES) == []

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import merge_plan, operations
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import epoch_in_name, segment_name
 from kafka_on_spark.log.merging import ATTEMPTS_MAX
 from kafka_on_spark.log.replica_upkeep import run_upkeep
@@ -202,7 +203,7 @@ def test_a_first_part_with_which_no_other_fits_is_written_alone_once_a_visit():
 
 
 def test_a_batch_of_many_files_becomes_one_file_also_alone(monkeypatch):
-    monkeypatch.setattr(merge_plan, "FILES_A_CHANGE_MAX", 4)
+    monkeypatch.setattr(merge_tiers, "FILES_A_CHANGE_MAX", 4)
     cluster = Merging(1)
     cluster.append(0, "b", 4 + NEWEST, counts="1 1 1")
     cluster.run()

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.groups import offsets
-from kafka_on_spark.log import merge_plan
 from kafka_on_spark.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.orphans import orphans_go
@@ -335,12 +335,12 @@ def _snapshots_every(records: int) -> Iterator[None]:
 
 @contextmanager
 def _merges_of(files: int | None) -> Iterator[None]:
-    before = merge_plan.FAN_IN
-    merge_plan.FAN_IN = before if files is None else files  # type: ignore[misc]
+    before = merge_tiers.FAN_IN
+    merge_tiers.FAN_IN = before if files is None else files  # type: ignore[misc]
     try:
         yield
     finally:
-        merge_plan.FAN_IN = before  # type: ignore[misc]
+        merge_tiers.FAN_IN = before  # type: ignore[misc]
 
 
 @contextmanager

@@ -316,11 +316,11 @@ class VoterLog:
             nonlocal has_expired
             for file in files:
                 wanted = file.rows_between(header.base_offset, header.end_offset)
-                if not wanted or wanted.start >= file.size:
+                if not wanted or wanted.start >= file.record_count:
                     continue
                 path = f"{self.uri}/{file.path}"
                 content = self._files.read(path, METADATA_FILE_BYTES_MAX)
-                for part in decode_tables(content, path, file.size, wanted):
+                for part in decode_tables(content, path, file.record_count, wanted):
                     first = max(wanted.start - first_row(part), 0)
                     rows = part.slice(first, wanted.stop - first_row(part) - first)
                     newest[:] = [rows.slice(rows.num_rows - 1)]
@@ -438,7 +438,7 @@ class VoterLog:
 
     def _offset_at(self, time_ms: int) -> Offset:
         files = self._files_now()
-        end = Offset(files[-1].end_offset if files else 0)
+        end = files[-1].end_offset if files else Offset(0)
         paths = (f"{self.uri}/{file.path}" for file in files)
         times = (
             batch_times(self._files.read(each, METADATA_FILE_BYTES_MAX), each) for each in paths

@@ -20,8 +20,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, groupby, takewhile
 from typing import Final
 
 from kafka_on_spark.base.errors import (
@@ -31,6 +30,11 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.merge_tiers import (
+    MERGED_BYTES_MAX,
+    MergeBounds,
+    merges_of_lowest_tier,
+)
 from kafka_on_spark.metadata.metadata_files import (
     FILE_NAME,
     HISTORY_START,
@@ -52,7 +56,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 from kafka_on_spark.metadata.snapshots import (
     SNAPSHOTS_KEPT,
     clean_snapshots,
-    newest_snapshot_end,
     snapshot_ends,
 )
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
@@ -82,76 +85,16 @@ MERGE: Final = "merge"
 MERGE_TRIES: Final = 3
 """How often a merge that lost against another commit is tried again, before the next one is due."""
 
-MERGED_FILES_MIN: Final = 32
-"""Files of one size class to merge at once, at least. Each active file costs every commit about
-0.02 ms, and a merge costs one commit."""
-
-MERGED_BELOW_RECORDS: Final = (32, 1024, 1 << 15, 1 << 20, 1 << 21)
-"""Size classes of files to merge: first those of single decisions, then the results of that, and so
-on, up to what one file may hold. A log has at most about 130 files of them, and of what no class
-takes one for each three million records: 3.6 days of 10 commits a second."""
-
-TAIL_CLASSES: Final = 2
-"""The first classes, which are merged wherever they lie. Files of a larger class are merged only
-below the newest snapshot: whoever opens the cluster reads the files from that on, and would read
-many rows that the snapshot has."""
-
-LARGE_FILES_MIN: Final = 4
-"""The same of the last class: 32 of them would be more than one file may hold."""
-
-MERGED_RECORDS_MAX: Final = 1 << 22
-"""Records of a merged file, about."""
-
-MERGED_BYTES_MAX: Final = 1 << 28
-"""Bytes of a merged file, about: a process that merges or reads it holds them, and a row group."""
+BOUNDS: Final = MergeBounds(size_bytes_max=MERGED_BYTES_MAX, records_max=1 << 22, filling_min=3)
+"""Each active file costs every commit about 0.02 ms, so that few of the largest are merged as well:
+a log has at most about 130 files, and one for each three million records, which are 3.6 days of 10
+commits a second."""
 
 
-def files_to_merge(
-    files: Sequence[LogFile], snapshot_end: Callable[[], int] = lambda: 0
-) -> list[LogFile]:
-    """Return the adjacent files to merge into one, in order, or none.
-
-    The smallest class comes first. Smaller files between those of a class are merged with them, and
-    don't count: otherwise the newest merged file would be written again every few commits.
-    `snapshot_end` says where the newest snapshot ends; it is asked only if that matters.
-    """
-    least = 0
-    for number, bound in enumerate(MERGED_BELOW_RECORDS):
-        is_last = number == len(MERGED_BELOW_RECORDS) - 1
-        enough = min(MERGED_FILES_MIN, LARGE_FILES_MIN) if is_last else MERGED_FILES_MIN
-        run = _run_to_merge(files, least, bound, enough)
-        if run and number >= TAIL_CLASSES:
-            end = snapshot_end()
-            below = [each for each in files if each.end_offset <= end]
-            run = _run_to_merge(below, least, bound, enough)
-        if run:
-            return run
-        least = bound
-    return []
-
-
-def _run_to_merge(files: Sequence[LogFile], least: int, bound: int, enough: int) -> list[LogFile]:
-    """Return of the first run of files below a class's bound that has enough of that class what one
-    file may hold."""
-    runs: list[list[LogFile]] = [[]]
-    for file in files:
-        if file.size < bound and file.size_bytes < MERGED_BYTES_MAX // 2:
-            runs[-1].append(file)
-        else:
-            runs.append([])
-    for run in runs:
-        if sum(file.size >= least for file in run) >= enough:
-            return _bounded(run)
-    return []
-
-
-def _bounded(run: list[LogFile]) -> list[LogFile]:
-    """Return the first files of a run, as many as one file may hold; two at least."""
-    records = accumulate(file.size for file in run)
-    sizes = accumulate(file.size_bytes for file in run)
-    fits = zip(records, sizes, strict=True)
-    count = sum(end <= MERGED_RECORDS_MAX and size <= MERGED_BYTES_MAX for end, size in fits)
-    return run[: max(count, 2)]
+def files_to_merge(files: Sequence[LogFile]) -> Sequence[LogFile]:
+    """Return the adjacent files to merge into one, in order, or none."""
+    runs = [(list(run), False) for full, run in groupby(files, BOUNDS.is_full) if not full]
+    return next(iter(merges_of_lowest_tier(runs, BOUNDS)), ())
 
 
 def files_to_expire(
@@ -161,7 +104,12 @@ def files_to_expire(
     file may hold, that end after `start`, where the history begins, and at `end` or before, and
     whose newest batch is older than `before_ms`."""
     old = takewhile(lambda file: file.end_offset <= end and file.time_ms < before_ms, files)
-    return _bounded([file for file in old if file.end_offset > start])
+    run = [file for file in old if file.end_offset > start]
+    records = accumulate(file.record_count for file in run)
+    sizes = accumulate(file.size_bytes for file in run)
+    fits = zip(records, sizes, strict=True)
+    count = sum(end <= BOUNDS.records_max and size <= MERGED_BYTES_MAX for end, size in fits)
+    return run[: max(count, 2)]
 
 
 def write_merged(
@@ -292,7 +240,7 @@ class VoterUpkeep:
             except KafkaOnSparkError as error:
                 log.warning("what %s/%s was merged from stays: %s", self._uri, file.path, error)
                 return False
-            if sum(end - base for base, end in extents) == file.size:
+            if sum(end - base for base, end in extents) == file.record_count:
                 self._sound.add(file.path)
         return file.path in self._sound
 
@@ -311,9 +259,7 @@ class VoterUpkeep:
         """Write adjacent small files as one, rows and order unchanged; return whether that was
         done. Appends may go on meanwhile; the commit is one like any other."""
         table, files = self._read_table()
-        log = table.log
-        files = [each for each in files if each.end_offset <= log.proved_end]
-        merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root, log))
+        merged = files_to_merge([e for e in files if e.end_offset <= table.log.proved_end])
         if not merged:
             return False
         written = write_merged(self._files, self._uri, merged)
@@ -344,7 +290,9 @@ class VoterUpkeep:
         begins = {HISTORY_START: written.end_offset, HISTORY_START_MS: newest_ms}
         return self._replace(expired, written, begins)
 
-    def _replace(self, replaced: list[LogFile], written: LogFile, counters: dict[str, int]) -> bool:
+    def _replace(
+        self, replaced: Sequence[LogFile], written: LogFile, counters: dict[str, int]
+    ) -> bool:
         """Commit that a file stands in the place of others; return whether that was done."""
         for _ in range(MERGE_TRIES):
             with suppress(CommitConflictError):

@@ -2,8 +2,8 @@
 
 import pytest
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import ProducerFencedError, UnknownProducerIdError
-from kafka_on_spark.log import merge_plan
 from kafka_on_spark.spark import sink
 from kafka_on_spark.spark.sink import LOCAL_DIRS
 from tests.cluster.disks import values_of
@@ -108,7 +108,7 @@ FAN_IN = 8
 @pytest.fixture
 def merged(disks, monkeypatch):
     """The values of a query's batches, all merged: logs can compare those of the last one only."""
-    monkeypatch.setattr(merge_plan, "FAN_IN", FAN_IN)
+    monkeypatch.setattr(merge_tiers, "FAN_IN", FAN_IN)
     disks.cluster.alter_cluster_configs({"merge.min.lag.batches": 0})
     values = [b"%d" % number for number in range(FAN_IN)]
     query = Query(disks, monkeypatch, run="a")

@@ -14,14 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.base.merge_tiers import FAN_IN, tier_of
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.merge_plan import FAN_IN, tier_of
 from kafka_on_spark.log.merging import encode_merged, typed
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
-from kafka_on_spark.metadata.quorum.voter_upkeep import DELETE_DELAY_MS, MERGED_FILES_MIN
+from kafka_on_spark.metadata.quorum.voter_upkeep import DELETE_DELAY_MS
 from kafka_on_spark.metadata.snapshots import SNAPSHOTS_KEPT
 from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in
 from kafka_on_spark.store.delta.delta_log import CHECKPOINT_INTERVAL
@@ -220,7 +220,7 @@ def _look_at_replaced(bounds: _Bounds, root: Path, table: Path) -> None:
         for path in table.glob("*.parquet")
         if path.name not in named and now_ms - removed_at_ms.get(path.name, 0) > DELETE_DELAY_MS
     ]
-    if len(left) > CHECKPOINT_INTERVAL + 2 * MERGED_FILES_MIN:
+    if len(left) > CHECKPOINT_INTERVAL + 2 * FAN_IN:
         bounds.flaw(f"the metadata log does not name {len(left)} files")
 
 

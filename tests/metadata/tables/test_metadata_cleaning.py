@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
@@ -28,8 +29,7 @@ def now_ms():
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
-    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
-    monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (8, 64))
+    monkeypatch.setattr(merge_tiers, "FAN_IN", 8)
     monkeypatch.setattr(voter_log, "MERGE_INTERVAL", 4)
     log = create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
     end = BEGINNING
@@ -155,10 +155,10 @@ def test_a_merge_s_file_stays_while_what_it_was_merged_from_stands(log):
     for _ in range(2):
         append_one(log)
     standing = log_files(log.voter_log._delta.active_files())
-    assert [each.size for each in standing[-2:]] == [1, 1]
+    assert [each.record_count for each in standing[-2:]] == [1, 1]
     under_way = leave(log, standing[-2].base_offset, 1, 1)
     done = leave(log, standing[0].base_offset, 1, 1, name="b")
-    assert standing[0].size > 2
+    assert standing[0].record_count > 2
 
     log.clean(FAR)
 
@@ -254,7 +254,8 @@ def test_a_reader_that_misses_a_file_reads_the_table_again(log, tmp_path, monkey
 
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
     other.voter_log.load()
-    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 2)
+    monkeypatch.setattr(merge_tiers, "FAN_IN", 2)
+    monkeypatch.setattr(merge_tiers, "tier_of", lambda part: 0)
     monkeypatch.setattr(RootFiles, "read", late)
 
     assert read(other) == expected

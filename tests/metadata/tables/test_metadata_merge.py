@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import LogFile
@@ -19,8 +20,7 @@ from tests.builders import BEGINNING
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
-    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 8)
-    monkeypatch.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (8, 64))
+    monkeypatch.setattr(merge_tiers, "FAN_IN", 8)
     monkeypatch.setattr(voter_log, "MERGE_INTERVAL", 4)
     return create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
 
@@ -100,7 +100,7 @@ def test_merge_that_loses_against_an_append_is_put_again(log, tmp_path, monkeypa
     batch = log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
     log.maintain()
 
-    assert len(sizes(log)) == 3  # the newest decisions stay as they are
+    assert len(sizes(log)) == 5  # eight files became one
     assert log.read(from_offset=batch.base_offset)[0] == batch
     assert log.read(from_offset=BEGINNING)[-1].records == tuple(records(99))
 
@@ -119,7 +119,7 @@ def test_files_that_another_process_merged_are_not_merged_again(log, tmp_path, m
     log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
     log.maintain()
 
-    assert len(sizes(log)) == 2
+    assert len(sizes(log)) == 4
     assert [each.base_offset for each in log.read(from_offset=end)] == [end]
 
 
@@ -135,53 +135,17 @@ def log_files(*counts):
     return [file(*each) for each in zip(ends, counts, strict=False)]
 
 
-@pytest.mark.parametrize(
-    "counts, merged",
-    [
-        ([], slice(0)),
-        ([1] * 31, slice(0)),
-        ([1] * 32, slice(32)),
-        ([1] * 20 + [40] + [1] * 32, slice(21, 53)),
-        ([1] * 20 + [40] + [1] * 20, slice(0)),
-        ([40] * 31 + [1] * 31, slice(0)),
-        ([40] * 32 + [1] * 31, slice(63)),
-        ([40] * 20 + [1] + [40] * 12, slice(33)),
-        ([1024] * 64, slice(0)),
-        ([1024, *[40] * 32, 1024], slice(1, 33)),
-    ],
-    ids=str,
-)
-def test_files_of_a_size_that_lie_side_by_side_become_one(counts, merged):
-    files = log_files(*counts)
-
-    assert files_to_merge(files) == files[merged]
-
-
 # fmt: off
-LARGE = [
-    pytest.param([2000] * 32, 64_000, slice(32), id="below the snapshot they become one"),
-    pytest.param([2000] * 40, 64_000, slice(32), id="not those above the snapshot"),
-    pytest.param([2000] * 32, 63_999, slice(0),  id="too few of them lie below the snapshot"),
-    pytest.param([900_000] * 32, 28_800_000, slice(4), id="no more records than a file may hold"),
-    pytest.param([1_100_000] * 4, 4_400_000, slice(3), id="a few of the largest become one"),
-    pytest.param([1_100_000] * 3, 3_300_000, slice(0), id="not fewer of them"),
-    pytest.param([2_100_000] * 64, 134_400_000, slice(0), id="the largest stay"),
-    pytest.param([2000] * 32 + [1] * 32, 64_000, slice(32, 64), id="small ones come first"),
+MERGED = [
+    pytest.param([1] * 20 + [2_100_000] + [1] * 32, slice(21, 53), id="those beside a full file"),
+    pytest.param([1_100_000] * 4,                   slice(3),      id="no more records than a file may hold"),
+    pytest.param([1_100_000] * 3,                   slice(0),      id="not fewer of them"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("counts, snapshot_end, merged", LARGE)
-def test_large_files_become_one_below_the_newest_snapshot(counts, snapshot_end, merged):
+@pytest.mark.parametrize("counts, merged", MERGED)
+def test_files_become_one_that_a_process_can_hold(counts, merged):
     files = log_files(*counts)
 
-    assert files_to_merge(files, lambda: snapshot_end) == files[merged]
-
-
-def test_files_of_many_bytes_become_one_that_a_process_can_hold():
-    size_bytes = voter_upkeep.MERGED_BYTES_MAX // 2
-    files = [file(each * 2000, 2000, size_bytes // 5) for each in range(32)]
-    large = [file(each * 2000, 2000, size_bytes) for each in range(32)]
-
-    assert files_to_merge(files, lambda: 64_000) == files[:10]
-    assert files_to_merge(large, lambda: 64_000) == []
+    assert files_to_merge(files) == tuple(files[merged])

@@ -2,10 +2,11 @@
 
 import pytest
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.metadata import metadata_files, metadata_service
 from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.image import ControllerResult
-from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_log
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
 from kafka_on_spark.node.opening import open_metadata
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
@@ -44,8 +45,7 @@ def long_log():
     """Return what is read of a young log and of an old one when a cluster is opened, and the service of
     the old one."""
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
-        patched.setattr(voter_upkeep, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
+        patched.setattr(merge_tiers, "FAN_IN", 4)
         patched.setattr(voter_log, "MERGE_INTERVAL", 4)
         patched.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", SNAPSHOT_RECORDS)
         root = str(folder)

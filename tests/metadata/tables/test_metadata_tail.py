@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CorruptLogError,
@@ -15,7 +16,6 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
-from kafka_on_spark.metadata.quorum import voter_upkeep
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import commit_path
@@ -137,7 +137,7 @@ def test_log_that_went_back_behind_what_a_loser_has_read_is_told(log, follower):
 
 
 def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
-    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
+    monkeypatch.setattr(merge_tiers, "FAN_IN", 4)
     append(log, SEEN, 2)
     log.voter_log.merge()
     log.read(from_offset=SEEN)

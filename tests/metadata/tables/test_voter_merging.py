@@ -2,8 +2,8 @@
 
 import pytest
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import CorruptLogError
-from kafka_on_spark.metadata.quorum import voter_upkeep
 from kafka_on_spark.metadata.quorum.raft import adopt, append, fetch
 from kafka_on_spark.metadata.quorum.voter_table import BatchKind, TableChange
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -16,7 +16,7 @@ COUNT = 10
 
 @pytest.fixture
 def roots(tmp_path, monkeypatch):
-    monkeypatch.setattr(voter_upkeep, "MERGED_FILES_MIN", 4)
+    monkeypatch.setattr(merge_tiers, "FAN_IN", 1 + COUNT)
     roots = delta_roots(str(tmp_path), StorageOptions(), monkeypatch)
     leader = roots.open(0)
     for number in range(COUNT):

@@ -6,8 +6,9 @@ from typing import Final
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_log
 from kafka_on_spark.store.delta import delta_log, log_cleaning
 from tests.power.states.changes import Promise
 from tests.power.states.crashes import Record
@@ -29,7 +30,7 @@ INTERVALS: Final = (
     (log_cleaning, "COMMITS_KEPT", 2),
     (log_cleaning, "COMMITS_KEPT_MS", 0),
     (voter_log, "MERGE_INTERVAL", 4),
-    (voter_upkeep, "MERGED_FILES_MIN", 4),
+    (merge_tiers, "FAN_IN", 4),
 )
 """So short that a dozen of appends have checkpoints, merges and deletions of commits."""
 

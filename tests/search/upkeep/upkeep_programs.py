@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from unittest.mock import patch
 
+from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.controller.cleanup_policy import (
     CompactionPass,
     RetentionPass,
@@ -18,7 +19,7 @@ from kafka_on_spark.controller.cleanup_policy import (
     log_start_task,
 )
 from kafka_on_spark.controller.upkeep import plan_upkeep
-from kafka_on_spark.log import compactor, merge_plan
+from kafka_on_spark.log import compactor
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from tests.builders import KEY
 from tests.nodes import node_of
@@ -58,7 +59,7 @@ class Tidying:
 @contextmanager
 def _few_files() -> Iterator[None]:
     with ExitStack() as stack:
-        stack.enter_context(patch.object(merge_plan, "FAN_IN", 2))
+        stack.enter_context(patch.object(merge_tiers, "FAN_IN", 2))
         stack.enter_context(patch.object(compactor, "GROUP_BYTES_MAX", RECORD_BYTES - 1))
         yield
 
