@@ -154,18 +154,6 @@ def test_one_group_that_is_not_there_leaves_the_others_as_they_are(call, cluster
     assert positions(cluster, group) == {0: 3, 1: 0}
 
 
-def test_a_deleted_group_is_gone_for_other_processes_and_stands_in_the_past(
-    call, cluster, group, topic, disks
-):
-    before = cluster.image.offset
-    cluster.delete_group(group)
-
-    with disks.open() as again, type(cluster).open(cluster.root, as_of=before) as then:
-        assert group not in again.list_groups()
-        assert group in then.list_groups()
-        assert positions(then, group) == {0: 3, 1: 0}
-
-
 def test_members_are_described_and_removed(call, group, topic, cluster):
     named = ("--group", group)
     with cluster.consumer(topic, group=group, group_instance_id="one") as consumer:

@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
-from tests.cli.conftest import ROOT, CommandLine
-from tests.cluster.disks import new_disks
+from tests.cli.conftest import ROOT
 
 CALL = """
 import sys
@@ -74,27 +72,6 @@ def test_consume_imports_only_what_reads(call, new_topic):
 
     assert "kafka_on_spark.cli.consume" in modules
     assert (NOT_NEEDED | APPENDING) & modules == set()
-
-
-def test_a_verb_that_meets_no_record_imports_no_arithmetic_of_records(call):
-    modules = imported(call, "brokers", "--list")
-
-    assert "kafka_on_spark.cli.clusters" in modules
-    assert {"pyarrow.compute", *FOREIGN, *APPENDING, *CONSUMING} & modules == set()
-
-
-def test_nor_does_a_verb_that_opens_a_checkpoint_of_the_metadata():
-    with new_disks() as disks:
-        for number in range(CHECKPOINT_INTERVAL + 1):
-            disks.cluster.alter_cluster_configs({"segment.bytes": 2**20 + number})
-        disks.cluster._node.maintenance.finish()
-        [folder] = disks.metadata_root.glob("**/_delta_log")
-        assert list(folder.glob("*.checkpoint.parquet"))
-
-        modules = imported(CommandLine(str(disks.metadata_root)), "brokers", "--list")
-
-    assert "kafka_on_spark.store.delta.checkpoints" in modules
-    assert "pyarrow.compute" not in modules
 
 
 def test_the_version_is_said_without_any_verb():

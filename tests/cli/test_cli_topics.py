@@ -2,8 +2,6 @@
 
 import pytest
 
-from kafka_on_spark.cluster import Cluster
-
 
 def rows(text):
     """Return the cells of lines, after the titles."""
@@ -44,28 +42,6 @@ def test_topic_that_is_there_is_no_error_if_that_is_said(call, new_topic):
 
     assert not call.json("topics", "--create", "--topic", name, "--if-not-exists")["created"]
     assert "exists already" in call.refused("topics", "--create", "--topic", name)
-
-
-def test_who_loses_a_race_for_a_topic_is_no_error_if_that_is_said(call, new_topic, monkeypatch):
-    """The image that it began with knows nothing of the winner."""
-    name, create, delete = new_topic(), Cluster.create_topic, Cluster.delete_topic
-    late = f"{name}-late"
-
-    def created_before(cluster, topic, **given):
-        create(cluster, topic, **given)
-        return create(cluster, topic, **given)
-
-    def deleted_before(cluster, topic):
-        delete(cluster, topic)
-        delete(cluster, topic)
-
-    monkeypatch.setattr(Cluster, "create_topic", created_before)
-    monkeypatch.setattr(Cluster, "delete_topic", deleted_before)
-
-    assert not call.json("topics", "--create", "--topic", late, "--if-not-exists")["created"]
-    assert "exists already" in call.refused("topics", "--create", "--topic", f"{late}r")
-    call("topics", "--delete", "--topic", late, "--yes", "--if-exists")
-    assert "there is no topic" in call.refused("topics", "--delete", "--topic", f"{late}r", "--yes")
 
 
 def test_names_are_listed_by_pattern_and_by_having_settings(call, new_topic):

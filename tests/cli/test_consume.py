@@ -9,7 +9,6 @@ from kafka_on_spark import Record
 from kafka_on_spark.cli import consume
 from kafka_on_spark.consume import consuming
 from kafka_on_spark.consume.consumer import Consumer
-from tests.cluster.disks import records
 
 
 @pytest.fixture
@@ -96,24 +95,6 @@ def test_no_record_for_the_timeout_ends_it(printed, new_topic):
     assert printed(topic, "--timeout-ms", 1) == ""
 
 
-def test_the_timeout_does_not_run_while_a_member_waits_for_others(printed, new_topic, monkeypatch):
-    topic = new_topic(b"a")
-    waits, poll = [True] * 3, Consumer.poll
-
-    def poll_while_others_have_it(consumer, timeout_ms):
-        if not waits:
-            return poll(consumer, timeout_ms)
-        waits.pop()
-        return poll(consumer, 0).slice(0, 0)
-
-    monkeypatch.setattr(Consumer, "is_waiting", property(lambda consumer: bool(waits)))
-    monkeypatch.setattr(Consumer, "poll", poll_while_others_have_it)
-
-    printed(topic, "--group", f"of-{topic}", "--timeout-ms", 0)
-
-    assert waits == []
-
-
 def test_only_partitions_that_are_asked_for_are_printed(printed, new_topic, cluster):
     topic = new_topic(partitions=3)
     cluster.append(topic, [Record(None, str(each), partition=each) for each in range(3)])
@@ -197,36 +178,6 @@ def test_group_that_was_idle_goes_on_with_what_came_after_its_first_call(
 
     said = printed(topic, "--group", group, "--exit")
     assert sorted(said.splitlines()) == ["after 0", "after 1"]
-
-
-def test_member_that_is_removed_while_it_prints_joins_again_and_prints_what_is_not_committed(
-    call, new_topic, cluster, monkeypatch
-):
-    topic = new_topic()
-    cluster.append(topic, records(b"a", b"b"))
-    group, removed = f"of-{topic}", []
-
-    def form(record):
-        if not removed:
-            removed.extend(cluster.remove_group_members(group))
-        return record.value + b"\n"
-
-    monkeypatch.setattr(consume, "json_form", form)
-    result = call._run(
-        "consume",
-        "--topic",
-        topic,
-        "--group",
-        group,
-        "--from-beginning",
-        "--json",
-        "--max-messages",
-        4,
-    )
-
-    assert (result.code, result.out) == (0, _texts("a", "b", "a", "b"))
-    [row] = cluster.describe_group(group)
-    assert row.offset == 2
 
 
 def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topic, cluster):

@@ -2,7 +2,6 @@
 
 import os
 import re
-import select
 import signal
 import stat
 import subprocess
@@ -11,33 +10,9 @@ import time
 from contextlib import ExitStack
 from subprocess import PIPE
 
-import pytest
-
 from tests.cli.conftest import ROOT
 from tests.cluster.disks import new_disks, records
 from tests.pages import blocks
-
-TELLING = """
-import os
-from kafka_on_spark.cli.application import main
-from kafka_on_spark.consume.consumer import Consumer
-
-def telling(consumer, timeout_ms, poll=Consumer.poll):
-    rows = poll(consumer, timeout_ms)
-    os.write(int(os.environ["TAKEN"]), b"." * rows.num_rows)
-    return rows
-
-Consumer.poll = telling
-main()
-"""
-"""`consume` that tells of each record that it takes."""
-
-IGNORING = """
-import signal
-signal.signal({}, signal.SIG_IGN)
-from kafka_on_spark.cli.application import main
-main()
-"""
 
 [TRIAL] = blocks("docs/console-tools.md", "console")
 
@@ -78,71 +53,6 @@ def test_end_of_its_terminal_has_a_member_commit_what_was_printed_and_leave(
     assert complaint == "Processed a total of 1 record.\n"
     assert cluster.describe_group_members(group).members == ()
     assert [each.offset for each in cluster.describe_group(group)] == [1]
-
-
-@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT], ids=["nohup", "background"])
-def test_signal_that_its_starter_ignores_does_not_end_it(call, new_topic, cluster, ignored):
-    topic = new_topic(b"before")
-    script = IGNORING.format(int(ignored))
-    process = call.start(
-        "consume",
-        "--topic",
-        topic,
-        "--offset",
-        "0",
-        "--max-messages",
-        2,
-        script=script,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
-
-    assert process.stdout.readline() == "before\n"
-    process.send_signal(ignored)
-    cluster.append(topic, records(b"after"))
-    said, complaint = process.communicate()
-
-    assert (process.returncode, said) == (0, "after\n")
-    assert complaint == "Processed a total of 2 records.\n"
-
-
-def test_reader_that_goes_away_ends_it_quietly_while_nothing_comes(call, new_topic):
-    process = call.start(
-        "consume", "--topic", new_topic(b"a"), "--offset", "0", stdout=PIPE, stderr=PIPE
-    )
-
-    assert process.stdout.readline() == "a\n"
-    process.stdout.close()
-    with process:
-        complaint = process.stderr.read()
-
-    assert (process.returncode, complaint) == (141, "")
-
-
-def test_while_its_reader_sleeps_it_takes_no_more_records(call, new_topic, cluster, monkeypatch):
-    values = [each * 200_000 for each in (b"a", b"b", b"c")]  # no pipe takes one of them whole
-    topic = new_topic(values[0])
-    taken, takes = os.pipe()
-    monkeypatch.setenv("TAKEN", str(takes))
-    ends = {"stdout": PIPE, "stderr": PIPE, "pass_fds": (takes,)}
-    process = call.start(
-        "consume", "--topic", topic, "--offset", "0", "--max-messages", 3, script=TELLING, **ends
-    )
-    os.close(takes)
-
-    try:
-        assert os.read(taken, 1) == b".", process.communicate()
-        for value in values[1:]:
-            cluster.append(topic, records(value))
-        more = select.select([taken], [], [], 0.5)[0]
-        said, _ = process.communicate()
-    finally:
-        process.kill()
-        process.wait()
-
-    os.close(taken)
-    assert not more, "it takes records that nobody has read"
-    assert (process.returncode, said.encode()) == (0, b"".join(each + b"\n" for each in values))
 
 
 def test_output_that_another_process_has_made_non_blocking_is_whole(call, new_topic):

@@ -9,8 +9,6 @@ from kafka_on_spark.base.errors import (
     ClusterClosedError,
     InvalidRequestError,
     KafkaStorageError,
-    NotLeaderOrFollowerError,
-    RequestTimedOutError,
     RootFullError,
 )
 from kafka_on_spark.cli.lines import line_parser
@@ -157,30 +155,6 @@ def test_unknown_topic_is_refused(call, file):
     assert "nowhere" in call.refused("produce", "--topic", "nowhere", file(b"a\n"))
 
 
-def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
-    call, new_topic, cluster, file, monkeypatch
-):
-    topic = new_topic()
-    append, lost = (
-        type(cluster).append,
-        [RequestTimedOutError("late"), NotLeaderOrFollowerError("x")],
-    )
-
-    def loses_answers(*arguments, **options):
-        result = append(*arguments, **options)
-        if lost:
-            raise lost.pop()
-        return result
-
-    monkeypatch.setattr(type(cluster), "append", loses_answers)
-    monkeypatch.setattr("kafka_on_spark.cli.produce.PAUSE_MS_MIN", 1)
-
-    call("produce", "--topic", topic, file(b"a\nb\n"))
-
-    assert not lost
-    assert _values(cluster, topic) == [b"a", b"b"]
-
-
 def test_metadata_root_that_is_away_for_a_moment_before_a_chunk_ends_nothing(
     call, new_topic, cluster, file, monkeypatch
 ):
@@ -234,18 +208,6 @@ def test_unknown_outcome_has_an_exit_code_of_its_own_and_names_its_lines(
         f"kafka-on-spark: line 2 of {path}: whether it was appended is unknown (no answer); read the"
         " topic before you append it again; appended before: 1 record\n"
     )
-
-
-def test_keyless_records_of_each_append_share_a_partition_that_has_a_leader(cluster, new_topic):
-    topic = new_topic(partitions=3)
-    appends = Appends(cluster, topic, parse=line_parser({}), delivery_timeout_ms=1000)
-
-    chosen = []
-    for _ in range(3):
-        chosen.append(appends.sticky())
-        appends._sequence += 1
-
-    assert sorted(chosen) == [0, 1, 2]
 
 
 def test_a_chunk_that_takes_long_says_why_once_and_ends_in_time(capsys):

@@ -4,26 +4,16 @@ A process that has the old one open notices it, is told in a sentence, and chang
 """
 
 import shutil
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterNotFoundError, CorruptLogError, InvalidRootError
 from kafka_on_spark.consume.options import parse_source
-from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.metadata_root import TABLE_PREFIX
-from kafka_on_spark.metadata.records import ClusterRecord, Stamp
-from kafka_on_spark.node.opening import Awaits
-from kafka_on_spark.produce.staging import MultiTopicOrder
-from kafka_on_spark.spark.sink import WritePlan
 from kafka_on_spark.spark.source import StreamReader
-from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks, files_below, new_disks, records, values_of
 from tests.cluster.folders import quick_folder
-
-OPTIONS = StorageOptions()
 
 
 @pytest.fixture
@@ -82,45 +72,6 @@ def test_a_stream_of_the_old_cluster_does_not_go_on_in_the_new_one(disks):
 
     with pytest.raises(ClusterNotFoundError):
         stream.latestOffset(start, stream.getDefaultReadLimit())
-
-
-def topic_orders(disks, awaits=Awaits.NOTHING):
-    image = disks.cluster.image
-    topics = MultiTopicOrder(
-        cluster_id=image.cluster_id,
-        image_offset=image.offset,
-        acks="all",
-        has_producer=False,
-        now_ms=1,
-    )
-    return WritePlan(root=str(disks.metadata_root), storage=OPTIONS, topics=topics, awaits=awaits)
-
-
-ROW = pa.RecordBatch.from_pylist([{"topic": "t", "key": b"k", "value": b"v"}])
-
-
-def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(disks):
-    orders = topic_orders(disks)
-    made_again(disks)
-    before = files_below(*map(disks.root, (1, 2, 3)))
-
-    [refused] = orders.stage(iter([ROW]), None, 0)
-
-    assert isinstance(refused.rows[0].refusal, ClusterNotFoundError)
-    assert files_below(*map(disks.root, (1, 2, 3))) == before
-
-
-def test_a_commit_that_was_decided_on_the_old_cluster_makes_no_folder_of_it_anew(disks):
-    log = DeltaMetadataLog(str(disks.metadata_root), OPTIONS)
-    offset = disks.cluster.image.offset
-    log.read(from_offset=0)
-    old = Path(log.uri).name
-    made_again(disks, appends=0)
-
-    with pytest.raises(ClusterNotFoundError, match="open it again"):
-        log.append((ClusterRecord(cluster_id="x"),), Stamp(time_ms=1), expected_offset=offset)
-
-    assert not (disks.metadata_root / old).exists()
 
 
 def table_of(disks):

@@ -2,21 +2,16 @@
 
 import os
 import stat
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.base.errors import ClusterNotFoundError, InvalidRequestError
 from kafka_on_spark.cli.options import mode_of
-from kafka_on_spark.metadata import metadata_root
-from kafka_on_spark.metadata.cluster_roots import create_metadata_log, create_voter
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
-
-MAKERS = 4
 
 
 @pytest.fixture
@@ -61,36 +56,6 @@ def test_the_command_line_takes_modes_as_chmod_does():
         mode_of("0o700")
 
 
-@pytest.mark.parametrize("roots", ["the same", "others"])
-@pytest.mark.parametrize("turn", range(3))
-def test_of_two_that_make_a_cluster_at_once_one_is_told_that_there_is_one(folder, roots, turn):
-    start = Barrier(MAKERS)
-
-    def roots_of(number):
-        if roots == "others":
-            return {1: folder / f"one-{number}", 2: folder / f"two-{number}"}
-        return {1: folder / "one", 2: folder / "two"}
-
-    def make(number):
-        start.wait()
-        try:
-            return Cluster.create(folder / "meta", roots_of(number), configs=FAST)
-        except KafkaOnSparkError as error:
-            return error
-
-    with ThreadPoolExecutor(MAKERS) as makers:
-        answers = list(makers.map(make, range(MAKERS)))
-
-    made = [each for each in answers if isinstance(each, Cluster)]
-    told = [str(each) for each in answers if not isinstance(each, Cluster)]
-    for each in made:
-        each.close()
-    assert len(made) == 1
-    assert set(told) == {
-        f"there is a cluster at {folder / 'meta'} already: open it, or give an empty root"
-    }
-
-
 def test_a_creation_that_was_cut_off_before_its_commit_is_no_cluster_and_is_gone_on_with(folder):
     create_metadata_log(str(folder / "meta"), StorageOptions(), "the cluster's id")
 
@@ -101,22 +66,3 @@ def test_a_creation_that_was_cut_off_before_its_commit_is_no_cluster_and_is_gone
     with Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST) as cluster:
         assert cluster.image.cluster_id == "the cluster's id"
     Cluster.open(folder / "meta").close()
-
-
-@pytest.mark.parametrize("named", [2, 3])
-def test_a_creation_at_several_roots_that_was_cut_off_is_no_cluster_and_nothing_is_written_there(
-    folder, named
-):
-    roots = [folder / name for name in ("m1", "m2", "m3")]
-    for place, root in enumerate(roots[:named]):
-        node_id = metadata_root.NODE_ID + place
-        create_voter(str(root), StorageOptions(), "the cluster's id", node_id=node_id)
-    before = sorted(folder.glob("**/_delta_log/*"))
-
-    with pytest.raises(ClusterNotFoundError, match="was cut off: create it again, with the same"):
-        Cluster.open(roots)
-
-    assert sorted(folder.glob("**/_delta_log/*")) == before
-    with Cluster.create(roots, {1: folder / "one"}, configs=FAST) as cluster:
-        assert cluster.image.cluster_id == "the cluster's id"
-    Cluster.open(roots).close()

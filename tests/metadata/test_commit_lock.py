@@ -149,17 +149,3 @@ def test_who_is_interrupted_while_it_waits_does_not_get_the_lock_later(tmp_path,
     threads[0].join()
 
     assert is_free(tmp_path)
-
-
-def test_who_is_interrupted_when_the_lock_was_just_taken_lets_it_go(tmp_path, monkeypatch):
-    def interrupted(root, work, seconds):
-        work()
-        assert not is_free(tmp_path)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(commit_lock, "within", interrupted)
-
-    with pytest.raises(KeyboardInterrupt), acquire_commit_lock(str(tmp_path)):
-        pytest.fail("it has the lock")
-
-    assert is_free(tmp_path)

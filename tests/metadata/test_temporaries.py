@@ -1,13 +1,11 @@
 """What killed processes leave unfinished is removed when it is a day old, and nothing else."""
 
-import errno
 import os
 import time
 from uuid import uuid4
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.commit_lock import QUEUED
 from kafka_on_spark.metadata.temporaries import (
@@ -15,7 +13,6 @@ from kafka_on_spark.metadata.temporaries import (
     clean_broker_root,
     clean_metadata_root,
 )
-from kafka_on_spark.store import local_files, roots
 from tests.cluster.disks import new_disks
 from tests.store.tables import OPTIONS
 
@@ -55,23 +52,6 @@ def test_old_unfinished_files_are_removed_and_others_stay(tmp_path):
 
         assert not any(path.exists() for path in old)
         assert all(path.exists() for path in (*young, *others))
-
-
-def test_a_cleaning_whose_time_is_over_is_gone_on_with(tmp_path):
-    tables = [tmp_path / "t-1" / f"{number}-a" for number in range(3)]
-    old = [put(table / names()[0]) for table in tables]
-    at_root = put(tmp_path / names()[0])
-    paths = [str(table) for table in tables]
-    begins_at, left = "", []
-    for _ in tables:
-        cleaned = clean_broker_root(
-            str(tmp_path), reversed(paths), OPTIONS, begins_at=begins_at, is_over=lambda: True
-        )
-        begins_at = cleaned.left_at
-        left.append(([path.exists() for path in old].count(True), cleaned.left_at))
-
-    assert left == [(2, paths[1]), (1, paths[2]), (0, "")]
-    assert not at_root.exists()
 
 
 def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
@@ -115,45 +95,6 @@ def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
     assert folder.is_dir()
 
 
-def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path, monkeypatch):
-    tables = [tmp_path / "t-1" / f"{number}-a" for number in range(2)]
-    stuck, *gone = (put(table / name) for table in tables for name in names()[:2])
-    delete = local_files.delete_file
-
-    def refused(path):
-        if path == str(stuck):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        delete(path)
-
-    monkeypatch.setattr(local_files, "delete_file", refused)
-
-    cleaned = clean_broker_root(str(tmp_path), map(str, tables), OPTIONS)
-
-    assert (cleaned.count, cleaned.left_at) == (3, "")
-    assert "Permission denied" in cleaned.error
-    assert not any(path.exists() for path in gone)
-
-
-def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
-    view = tmp_path / "views" / uuid4().hex
-    view.mkdir(parents=True)
-    note = put(tmp_path / "table" / QUEUED / uuid4().hex)
-
-    time_ms = roots.RootFiles.time_ms
-
-    def hangs(files, path):
-        if path == str(view):
-            raise KafkaStorageError(f"{path} hangs")
-        return time_ms(files, path)
-
-    monkeypatch.setattr(roots.RootFiles, "time_ms", hangs)
-
-    cleaned = clean_metadata_root(str(tmp_path), str(tmp_path / "table"), OPTIONS)
-
-    assert (cleaned.count, note.exists(), view.exists()) == (1, False, True)
-    assert cleaned.error.endswith("hangs")
-
-
 def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path):
     table = tmp_path / "table"
     note = put(table / QUEUED / uuid4().hex)
@@ -177,19 +118,3 @@ def test_upkeep_cleans_the_roots_of_brokers_and_the_metadata_root():
             cluster.maintain()
 
         assert not any(path.exists() for path in left)
-
-
-def test_maintain_names_a_root_that_can_not_be_cleaned(monkeypatch):
-    with new_disks(brokers=1) as disks:
-        disks.cluster.create_topic("t", replication_factor=1)
-        put(disks.root(1) / f"_probe-{uuid4().hex}")
-
-        def refused(path):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(local_files, "delete_file", refused)
-            report = disks.cluster.maintain()
-        [row] = report.rows
-        assert (report.is_left, row.broker_id, "Permission denied" in row.error) == (True, 1, True)
-        assert not disks.cluster.maintain().is_left

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from tests.cluster.disks import isr_of, records
+from tests.cluster.disks import records
 from tests.fsck.lives import live
 
 
@@ -47,33 +47,6 @@ def test_the_past_can_be_asked_what_if(disks):
 
     assert not type(cluster).open(disks.metadata_root, as_of=then).what_if(broker_dies=1).offline
     assert cluster.what_if(broker_dies=1).offline
-
-
-def test_a_cluster_that_lived_through_failures_comes_out_the_same_under_its_own_settings(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", partitions=3, replication_factor=3)
-    cluster.append("orders", records(b"a"))
-    disks.take_away(1)
-    cluster.run_controller()
-    cluster.append("orders", records(b"b"))
-    disks.take_away(2)
-    cluster.run_controller()
-    disks.take_away(3)
-    cluster.run_controller()
-    disks.give_back(1)
-    cluster.run_controller()
-    disks.give_back(2, 3)
-    cluster.run_controller()
-    cluster.replicate()
-    cluster.elect_leaders()
-    assert isr_of(cluster, "orders") == [1, 2, 3]
-
-    found = cluster.replay({})
-
-    assert found.differences == ()
-    assert found.instead == found.recorded
-    assert found.recorded.elections > 3
-    assert found.recorded.offline_seconds > 0
 
 
 def test_a_cluster_that_everything_has_happened_to_comes_out_the_same(disks):

@@ -1,11 +1,7 @@
 """What is stored is shown: batches and records, files, replicas that differ, the metadata log."""
 
-import json
 from datetime import UTC, datetime
 
-from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.cli import logs
-from kafka_on_spark.observe.replicas import batch_flaw
 from tests.cluster.disks import records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -71,29 +67,6 @@ def test_dump_of_one_brokers_replica_finds_a_damaged_file_there_and_only_there(
     assert call("fsck", code=1).endswith("1 findings.\n")
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-
-
-def test_partition_whose_root_fails_while_files_are_checked_is_said_and_the_others_go_on(
-    call, new_topic, cluster, monkeypatch
-):
-    topic = new_topic(partitions=2)
-    cluster.append(topic, [{"value": b"v", "partition": number} for number in (0, 1)])
-
-    def fails_for_one(address, batch, options):
-        if address.key.partition == 0:
-            raise KafkaStorageError("the disk is away")
-        return batch_flaw(address, batch, options)
-
-    monkeypatch.setattr(logs, "batch_flaw", fails_for_one)
-    verified = ("dump-log", "--topic", topic, "--verify", "--output", "json")
-
-    code, rows, complaint = call._run(*verified)
-
-    assert code == 2
-    assert [(each["partition"], each["flaw"]) for each in json.loads(rows)] == [(1, None)]
-    assert complaint == "partition 0: the disk is away\n"
-    assert call.ends_with(2, *verified, "--partition", 0)
-    assert call.ends_with(0, *verified, "--partition", 1)
 
 
 def test_log_dirs_are_what_lies_on_the_disks(call, new_topic, disks):

@@ -10,7 +10,6 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import (
     DuplicateSequenceError,
-    OutOfOrderSequenceError,
     ProducerFencedError,
     UnexpectedOffsetError,
 )
@@ -74,16 +73,6 @@ def test_a_retry_with_other_records_is_refused(cluster, topic, others, request):
     assert values_of(cluster, topic) == [b"v"]
 
 
-def test_sequences_may_skip_but_not_fall(cluster, topic):
-    cluster.append(topic, records(b"a"), producer_id="rises", sequence=3)
-    cluster.append(topic, records(b"b"), producer_id="rises", sequence=10)
-
-    with pytest.raises(OutOfOrderSequenceError, match="sequence 5 after 10"):
-        cluster.append(topic, records(b"c"), producer_id="rises", sequence=5)
-
-    assert values_of(cluster, topic) == [b"a", b"b"]
-
-
 def test_a_newer_run_of_a_producer_fences_the_older(disks):
     older, newer = disks.cluster, disks.open()
     older.create_topic("orders", replication_factor=3)
@@ -94,16 +83,6 @@ def test_a_newer_run_of_a_producer_fences_the_older(disks):
     with pytest.raises(ProducerFencedError, match="taken over by a newer run"):
         older.append("orders", records(b"c"), producer_id="p", sequence=2)
     assert values_of(newer, "orders") == [b"a", b"b"]
-
-
-def test_a_producer_epoch_that_is_given_fences_lower_ones(cluster, topic):
-    arguments = {"producer_id": "epochs", "acks": "all"}
-    cluster.append(topic, records(b"a"), sequence=0, producer_epoch=7, **arguments)
-
-    with pytest.raises(ProducerFencedError):
-        cluster.append(topic, records(b"b"), sequence=1, producer_epoch=6, **arguments)
-
-    assert values_of(cluster, topic) == [b"a"]
 
 
 @pytest.mark.parametrize("expected", [0, 2], ids=["too low", "too high"])

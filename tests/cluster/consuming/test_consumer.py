@@ -151,13 +151,6 @@ def test_a_disk_that_is_lost_in_the_middle_stops_nobody(disks):
         disks.give_back(1)
 
 
-def test_a_partition_that_was_paused_and_is_deleted_is_not_named(cluster, topic):
-    with cluster.consumer(pattern=topic) as consumer:
-        consumer.pause((topic, 0))
-        cluster.delete_topic(topic)
-        assert consumer.paused() == []
-
-
 def test_a_topic_that_is_deleted_is_told(cluster, topic):
     with cluster.consumer(topic) as consumer:
         cluster.delete_topic(topic)

@@ -1,17 +1,14 @@
 """Where a consumer stands: commits, seeks, pauses, and what comes again after a failure."""
 
 import threading
-import time
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
-from kafka_on_spark.consume.consumer import Consumer
 from kafka_on_spark.consume.consuming import Consuming
-from tests.cluster.consuming.polled import SOON, drained, values
+from tests.cluster.consuming.polled import drained, values
 from tests.cluster.disks import records
 
 
@@ -44,37 +41,6 @@ def test_what_a_failing_loop_had_in_hand_is_read_again(cluster, topic):
         assert [each.value for each in consumer] == [b"b", b"c"]
         assert list(consumer) == []
     assert cluster.describe_group(topic)[0].lag == 0
-
-
-def test_what_a_failing_poll_had_in_hand_is_read_again(cluster, topic):
-    cluster.append(topic, records(b"a", b"b"))
-    options = {"group": topic, "auto_offset_reset": "earliest", "max_poll_records": 1}
-
-    def fail():
-        with cluster.consumer(topic, **options) as consumer:
-            drained(consumer, 1)
-            drained(consumer, 1)
-            raise RuntimeError("it fails")
-
-    with pytest.raises(RuntimeError):
-        fail()
-
-    assert cluster.describe_group(topic)[0].offset == 1
-
-
-def test_what_a_poll_had_found_before_it_failed_is_found_by_the_next(cluster, new_topic):
-    topic = new_topic(partitions=2)
-    cluster.append(topic, [Record(None, f"{each}", partition=each) for each in range(2)])
-    names = [(topic, 0), (topic, 1)]
-
-    with cluster.consumer(partitions=names, auto_offset_reset="none") as consumer:
-        consumer.seek(names[0], 0)
-        consumer.seek(names[1], 99)
-        with pytest.raises(OffsetOutOfRangeError):
-            consumer.poll(SOON)
-        consumer.seek(names[1], 0)
-
-        assert sorted(drained(consumer, 2)) == [b"0", b"1"]
 
 
 def test_without_automatic_commits_a_group_stands_where_it_was_told(cluster, topic):
@@ -193,61 +159,5 @@ def test_a_record_that_a_loop_has_read_and_not_handed_out_yet_comes_again(
         assert [each.value for each in consumer] == [b"1", b"2", b"3"]
 
 
-def _hands_out_and_is_interrupted(consuming, *arguments):
-    _HAND_OUT(consuming, *arguments)
-    raise KeyboardInterrupt
-
-
-@contextmanager
-def _interrupted_as_it_ends(consumer, *, in_callbacks):
-    yield consumer._consuming
-    raise KeyboardInterrupt
-
-
-_HAND_OUT = Consuming.hand_out
-
-# fmt: off
-INTERRUPTED = {
-    "handed out":     (Consuming, "hand_out", _hands_out_and_is_interrupted),
-    "call is ending": (Consumer, "_exclusive", _interrupted_as_it_ends),
-}
-# fmt: on
-
-
-@pytest.mark.parametrize("when", INTERRUPTED)
-def test_what_was_handed_out_in_a_call_that_is_interrupted_comes_again(
-    cluster, topic, monkeypatch, when
-):
-    """A caller that goes on, or closes the consumer, has not got it."""
-    cluster.append(topic, records(b"0", b"1", b"2"))
-    with cluster.consumer(topic, group=topic, auto_offset_reset="earliest") as consumer:
-        assert next(consumer).value == b"0"
-        for ask in (next, Consumer.poll):
-            with monkeypatch.context() as patched:
-                patched.setattr(*INTERRUPTED[when])
-                with pytest.raises(KeyboardInterrupt):
-                    ask(consumer)
-            assert consumer.position((topic, 0)) == 1
-        assert next(consumer).value == b"1"
-
-
 def _interrupt(*arguments):
     raise KeyboardInterrupt
-
-
-def test_positions_are_told_and_changed_while_the_metadata_root_is_away(disks):
-    """`consume --exit` asks for them between two polls, and a poll waits for the root."""
-    place = ("orders", 0)
-    disks.cluster.create_topic("orders")
-    disks.cluster.append("orders", records(b"a", b"b"))
-    with disks.cluster.consumer("orders", auto_offset_reset="earliest") as consumer:
-        assert consumer.poll(SOON).num_rows == 2
-        away = disks.metadata_root.rename(disks.base / "meta-away")
-        time.sleep(0.1)  # by then a look is due
-        assert consumer.position(place) == 2
-        consumer.pause(place)
-        consumer.resume(place)
-        consumer.seek(place, 1)
-        away.rename(disks.metadata_root)
-
-        assert values(consumer.poll(SOON)) == [b"b"]

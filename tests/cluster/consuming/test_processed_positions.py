@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.base.errors import WakeupError
 from tests.cluster.consuming.polled import SOON
 from tests.cluster.disks import records
 
@@ -97,46 +96,3 @@ def test_what_was_processed_is_committed_before_other_partitions_are_assigned(cl
         assert consumer.committed([b]) == {b: None}, (
             "without automatic commits it is for the caller"
         )
-
-
-def test_partitions_are_assigned_also_if_those_before_can_not_be_committed(cluster, halves, caplog):
-    a, b = halves
-    options = {"group": a[0], "auto_offset_reset": "earliest"}
-
-    with cluster.consumer(a[0], **options) as member, cluster.consumer(**options) as other:
-        member.poll(SOON)
-        other.assign([a])
-        other.poll(SOON)
-        other.assign([b])
-        assert values(other.poll(SOON)) == ["b0", "b1", "b2", "b3"]
-        assert "has members, which alone save its offsets" in caplog.text
-        member.close()
-
-
-def test_what_is_paused_and_stays_assigned_stays_paused(cluster, halves):
-    a, b = halves
-
-    with cluster.consumer(partitions=[a, b], auto_offset_reset="earliest") as consumer:
-        consumer.pause([a, b])
-        consumer.assign([a])
-        assert consumer.paused() == [a]
-        consumer.assign([a, b])
-        assert consumer.paused() == [a]
-        assert values(consumer.poll(SOON)) == ["b0", "b1", "b2", "b3"]
-
-
-def test_it_is_woken_also_where_more_is_there_to_hand_out(cluster, halves):
-    a, _ = halves
-
-    with cluster.consumer(
-        partitions=[a], auto_offset_reset="earliest", max_poll_records=1
-    ) as consumer:
-        assert values(consumer.poll(0)) == ["a0"]
-        consumer.wakeup()
-        with pytest.raises(WakeupError):
-            consumer.poll(0)
-        assert next(consumer).value == b"a1"
-        consumer.wakeup()
-        with pytest.raises(WakeupError):
-            next(consumer)
-        assert [next(consumer).value, next(consumer).value] == [b"a2", b"a3"]

@@ -1,7 +1,6 @@
 """What a consumer refuses: another thread, wrong wishes, partitions that it has not, its end."""
 
 import threading
-from contextlib import contextmanager
 
 import pytest
 
@@ -14,7 +13,6 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
     WakeupError,
 )
-from kafka_on_spark.consume.consumer import Consumer
 from kafka_on_spark.consume.consuming import Consuming
 
 
@@ -109,28 +107,3 @@ def test_a_closed_consumer_says_so(disks):
     other.close()
     with pytest.raises(ClusterClosedError):
         late.poll(0)
-
-
-def test_a_call_that_was_interrupted_as_it_began_keeps_its_own_thread_from_nothing(
-    cluster, topic, monkeypatch
-):
-    begin = Consumer._exclusive
-    held = []
-
-    @contextmanager
-    def interrupted(consumer, **named):
-        held.append(begin(consumer, **named))
-        held[-1].__enter__()  # and the block of it is never begun
-        raise KeyboardInterrupt
-        yield
-
-    consumer = cluster.consumer(topic)
-    with monkeypatch.context() as patch:
-        patch.setattr(Consumer, "_exclusive", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            consumer.poll(0)
-    consumer.close()
-
-    assert len(held) == 1
-    with pytest.raises(ConsumerClosedError):
-        consumer.poll(0)

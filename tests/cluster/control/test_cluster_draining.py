@@ -39,29 +39,6 @@ def is_in_sync(cluster, broker_id):
     return all(broker_id in isr for isr in isrs)
 
 
-def lives(cluster, number):
-    """Return how a partition's leader and ISR changed."""
-    steps = [(entry.leader, entry.isr) for entry in cluster.history("orders", number)]
-    return [step for place, step in enumerate(steps) if place == 0 or step != steps[place - 1]]
-
-
-def test_leaderships_move_first_the_isr_shrinks_after_and_nothing_goes_offline(disks, cluster):
-    moved = cluster.drain_broker(1)
-
-    assert sorted(moved) == [("orders", 0), ("orders", 2)]
-    assert lives(cluster, 0) == [(1, (1, 2, 3)), (2, (1, 2, 3)), (2, (2, 3))]
-    assert lives(cluster, 1) == [(2, (1, 2, 3)), (2, (2, 3))]
-    assert lives(cluster, 2) == [(1, (1, 2, 3)), (3, (1, 2, 3)), (3, (2, 3))]
-    history = cluster.history("orders")
-    last_move = max(each.metadata_offset for each in history if each.isr == (1, 2, 3))
-    first_shrink = min(each.metadata_offset for each in history if each.isr == (2, 3))
-    assert last_move < first_shrink
-    assert all(each.leader is not None for each in history)
-    fill(cluster, b"after")
-    assert values_of(cluster, "orders").count(b"after") == 32
-    assert_sound(disks)
-
-
 def test_only_an_empty_broker_is_unregistered_and_its_id_may_come_again(disks, cluster):
     expected = values_of(cluster, "orders")
     cluster.drain_broker(1)

@@ -1,7 +1,6 @@
 """Replicas move between real tables: with controllers that die, brokers that go, and readers."""
 
 import json
-from itertools import count
 
 import pytest
 
@@ -10,16 +9,7 @@ from kafka_on_spark.base.errors import (
     InvalidReplicationFactorError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.controller.reassignment import ReassignmentStatus
-from tests.cluster.disks import (
-    isr_of,
-    kept_disks,
-    partition_of,
-    records,
-    restored,
-    values_of,
-)
-from tests.cluster.mortal import KilledError, make_mortal
+from tests.cluster.disks import kept_disks, partition_of, records, restored, values_of
 
 QUICK = {
     "controller.lease.ms": 30,
@@ -84,33 +74,6 @@ def assert_sound(disks):
     assert disks.open().fsck().findings == ()
 
 
-def test_a_move_from_three_brokers_to_three_others_goes_through_the_rows_of_the_table(
-    disks, cluster
-):
-    before = values_of(cluster, "orders")
-    cluster.reassign({("orders", 0): NEW})
-    finish(cluster)
-    cluster.append("orders", records(b"after"))
-
-    rows = [
-        (entry.replicas, entry.leader, entry.isr)
-        for entry in cluster.history("orders", 0)
-        if 4 in entry.replicas and "made on" not in entry.cause
-    ]
-    everyone = (4, 5, 6, 1, 2, 3)
-    assert rows[0] == (everyone, 1, (1, 2, 3))  # A
-    assert [row for row in rows if row[2] == (1, 2, 3, 4, 5, 6)] == [
-        (everyone, 1, (1, 2, 3, 4, 5, 6)),  # B
-        (everyone, 4, (1, 2, 3, 4, 5, 6)),  # B3
-    ]
-    assert rows[-2:] == [(everyone, 4, (4, 5, 6)), ((4, 5, 6), 4, (4, 5, 6))]  # B4, B6
-    assert sorted(values_of(cluster, "orders")) == sorted([*before, b"after"])
-    assert cluster.verify_reassignment({("orders", 0): NEW}) == {
-        ("orders", 0): ReassignmentStatus.COMPLETE
-    }
-    assert_sound(disks)
-
-
 def test_progress_is_told_in_bytes(disks, cluster):
     cluster.reassign({("orders", 0): [1, 4, 5]}, throttle_bytes_per_s=1)
     [start] = cluster.reassignment_progress()
@@ -127,63 +90,6 @@ def test_progress_is_told_in_bytes(disks, cluster):
     assert (end.copied_bytes, end.waits_for) == (2 * size, ())
     finish(cluster)
     assert cluster.reassignment_progress() == []
-
-
-class Deaths:
-    """A reassignment by processes each of which may die at one of its commits."""
-
-    def __init__(self, disks, target):
-        self.disks = disks
-        self.targets = {("orders", 0): target, ("orders", 1): target}
-
-    def verify_and_finish(self, cluster):
-        """Do what a user and a controller do who come to it now."""
-        status = cluster.verify_reassignment(self.targets).values()
-        if set(status) == {ReassignmentStatus.ELSEWHERE}:
-            cluster.reassign(self.targets, throttle_bytes_per_s=10**9)
-        finish(cluster)
-
-    def run(self, at, *, is_after):
-        """Have the first process die at its `at`-th commit; return whether it got that far."""
-        first = self.disks.open()
-        log = make_mortal(first, at, is_after=is_after)
-        try:
-            self.verify_and_finish(first)
-        except KilledError:
-            self.verify_and_finish(self.disks.open())
-        return log.is_dead
-
-
-@pytest.mark.parametrize(
-    "is_after_at", [(0, 1), pytest.param((1, 0), marks=pytest.mark.long)], ids=["each", "converse"]
-)
-def test_a_reassignment_whose_controller_is_killed_at_any_of_its_commits_ends_the_same(
-    disks, cluster, is_after_at
-):
-    """Before a commit or after it: by turns, of the way there and of the way back."""
-    expected = values_of(cluster, "orders")
-    targets = [NEW, OLD]
-    for at in count(1):
-        target = targets[(at + 1) % 2]
-        is_after = bool(is_after_at[at // 2 % 2])
-        has_died = Deaths(disks, target).run(at, is_after=is_after)
-
-        newest = disks.open()
-        for number in (0, 1):
-            partition = partition_of(newest, "orders", number)
-            assert (list(partition.replicas), isr_of(newest, "orders", number)) == (target, target)
-            assert (partition.adding_replicas, partition.removing_replicas) == ((), ())
-            assert partition.throttle_bytes_per_s is None
-            assert partition.leader in target
-        newest.append("orders", [(bytes([each]), b"at %d" % at) for each in range(8)])
-        expected += [b"at %d" % at] * 8
-        assert sorted(values_of(newest, "orders")) == sorted(expected)
-        newest.run_controller()
-        assert_only_assigned_tables(disks, newest)
-        if not has_died:
-            break
-    assert at >= 9  # it has been killed at every row: started, made, in sync, B3, B4, B6 …
-    assert_sound(disks)
 
 
 @pytest.mark.parametrize("is_cancelled, ends_at", [(False, [1, 2, 4]), (True, OLD)])

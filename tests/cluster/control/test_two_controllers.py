@@ -10,8 +10,6 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import TopicAlreadyExistsError
-from kafka_on_spark.controller.commands import COMMANDS
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
@@ -177,51 +175,3 @@ def test_two_controllers_and_two_callers_at_once_lose_no_decision(disks, seconds
         assert opened.image.requests == ()
         assert opened.image.eligible_brokers() == {1, 2, 3}
         assert opened.fsck().findings == ()
-
-
-def command_groups(cluster):
-    cluster.alter_group_offsets("g", {("orders", 0): 1})
-    cluster.delete_group("g")
-    with cluster.consumer("orders", group="readers") as consumer:
-        consumer.poll(timeout_ms=0)
-        wait_for(lambda: cluster.describe_group_members("readers").members)
-        assert len(cluster.remove_group_members("readers")) == 1
-
-
-def test_commands_are_answered_by_the_controller_of_another_process(disks):
-    """Each kind of command there is, through the log; what it says is what it says alone."""
-    cluster = disks.cluster
-    # On a machine that starves it for a lease, who asks would decide for itself.
-    cluster.alter_cluster_configs({"controller.lease.ms": 60_000})
-    # Nobody moves leaders back, and no preferred leader is elected, but by request.
-    with others(disks.metadata_root, "stay", seconds=WAIT_S_MAX) as [controller]:
-        wait_for(lambda: holder(cluster, [controller]))
-        cluster.create_topic("orders", replica_assignment={0: [1, 2], 1: [2, 3]})
-        with pytest.raises(TopicAlreadyExistsError):
-            cluster.create_topic("orders")
-        cluster.append("orders", [(b"key", b"value", None, None, 0)])
-        assert cluster.add_partitions("orders", to=3) == 1
-        assert cluster.remove_partitions("orders", to=2) == 1
-        cluster.alter_topic_configs("orders", {"retention.ms": 86_400_000})
-        cluster.alter_cluster_configs({"num.partitions": 2})
-        assert cluster.delete_records({("orders", 0): -1}) == {("orders", 0): 1}
-        assert cluster.reassign({("orders", 0): [1, 3]}) == [("orders", 0)]
-        assert cluster.cancel_reassignment() == [("orders", 0)]
-        assert cluster.drain_broker(2) == [("orders", 1)]
-        cluster.resume_broker(2)
-        cluster.replicate(is_sweep=True)
-        assert cluster.elect_leaders("preferred") == [("orders", 1)]
-        cluster.lose_replica("orders", 0, 2)
-        cluster.register_broker(4, disks.root(4))
-        cluster.unregister_broker(4)
-        command_groups(cluster)
-        cluster.delete_topic("orders")
-
-    causes = [
-        record.cause.split(" asked for")[0]
-        for batch in batches_of(disks)
-        for record in batch.records
-        if type(record) is AdminResultRecord
-    ]
-    assert {*causes, "continue_draining", "elect_unclean"} == COMMANDS.keys()
-    assert disks.open().fsck().findings == ()

@@ -3,19 +3,15 @@
 import json
 import re
 import shutil
-import threading
 from functools import partial
 
 import pytest
 
 from kafka_on_spark.base.errors import RequestTimedOutError
-from kafka_on_spark.controller import probes
 from kafka_on_spark.metadata.records import BrokerState
-from kafka_on_spark.store.deadlines import within
 from tests.cluster.control.alone import appends
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 from tests.cluster.scripts import Started
-from tests.nodes import worker_with
 
 SESSION_S = 4.0
 
@@ -87,49 +83,6 @@ def test_an_append_goes_on_without_a_disk_that_is_gone(disks, cluster, broker_id
     assert partition_of(cluster, "orders").leader == leader
     assert broker_id not in isr_of(cluster, "orders")
     assert not disks.root(broker_id).exists()
-
-
-def test_only_what_is_waited_for_moves_and_no_broker_is_fenced(disks, cluster):
-    disks.take_away(1)
-
-    cluster.append("orders", to_partition(0))
-
-    assert isr_of(cluster, "orders", 0) == [2, 3]
-    untouched = [("orders", 1), ("others", 0), ("others", 1)]
-    assert all(isr_of(cluster, *each) == [1, 2, 3] for each in untouched)
-    assert states(cluster) == {BrokerState.ACTIVE}
-    assert cluster.image.controller.controller_id is None
-
-
-class HangingStore:
-    """A store of replicas of which those on one root hang, as on a mount that is dead."""
-
-    def __init__(self, store, root, event):
-        self._store, self._root, self._event = store, root, event
-
-    def open(self, address):
-        if address.root == self._root:
-            within(self._root, self._event.wait, 1.0)
-        return self._store.open(address)
-
-
-def test_a_root_that_hangs_is_no_other_than_one_that_fails(disks, cluster, monkeypatch):
-    root, event, probe = str(disks.root(1)), threading.Event(), probes.probe_root
-
-    def probe_or_hang(probed, *rest):
-        if probed == root:
-            event.wait()
-        probe(probed, *rest)
-
-    monkeypatch.setattr(probes, "probe_root", probe_or_hang)
-    node = cluster._node
-    worker = worker_with(node, lambda replicas: HangingStore(replicas, root, event))
-    monkeypatch.setattr(node.tasks, "worker", worker)
-
-    cluster.append("orders", to_partition(0))
-    event.set()
-
-    assert partition_of(cluster, "orders").leader == 2
 
 
 def test_an_append_whose_last_replica_is_lost_says_what_can_be_done(disks):

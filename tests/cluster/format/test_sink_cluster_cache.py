@@ -1,10 +1,7 @@
 """Batch writes one after the other in the same processes of Spark's, which keep clusters open."""
 
-import threading
-
 import pytest
 
-from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.spark import sink
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.format.sinks import write_batch
@@ -61,20 +58,3 @@ def test_what_others_have_done_between_two_writes_is_known_to_the_second(disks, 
 
     assert values_of(disks.cluster, "one") == [b"a", b"b", b"c"]
     assert values_of(disks.cluster, "two") == [b"d"]
-
-
-def test_a_new_process_has_done_what_is_due_before_its_first_write_is_answered(disks, monkeypatch):
-    """Its application may end with it, and the next one's too: nothing would ever be done."""
-    forget()
-    done = threading.Event()
-
-    def slowly(replica):
-        threading.Event().wait(0.2)
-        done.set()
-
-    monkeypatch.setattr(ReplicaLog, "may_need_checkpoint", lambda replica: True)
-    monkeypatch.setattr(ReplicaLog, "maintain", slowly)
-
-    write_batch(disks, rows(b"a"), monkeypatch, topic="one")
-
-    assert done.is_set()

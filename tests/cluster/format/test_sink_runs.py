@@ -7,13 +7,7 @@ from kafka_on_spark.base.errors import ProducerFencedError, UnknownProducerIdErr
 from kafka_on_spark.spark import sink
 from kafka_on_spark.spark.sink import LOCAL_DIRS
 from tests.cluster.disks import values_of
-from tests.cluster.format.sinks import (
-    Query,
-    both,
-    expected,
-    row,
-    sink_disks,
-)
+from tests.cluster.format.sinks import Query, both, expected, row, sink_disks
 
 
 @pytest.fixture
@@ -65,21 +59,6 @@ def test_a_run_whose_batches_are_appended_by_several_workers_does_not_fence_itse
     assert values_of(disks.cluster, "two") == [
         value for number in range(5) for value in expected(both(6 * number), "two")
     ]
-
-
-def test_workers_of_a_run_go_on_together_after_its_id_has_expired(
-    disks, monkeypatch, local_dirs, workers
-):
-    query = Query(disks, monkeypatch)
-    workers.use(1)
-    query.add(0, both())
-    expire(disks)
-
-    for number, worker in [(1, 2), (2, 1)]:
-        workers.use(worker)
-        query.add(number, both(6 * number))
-
-    assert len(values_of(disks.cluster, "two")) == 12
 
 
 @pytest.mark.parametrize("given", [{}, {"transactional_id": "etl"}], ids=["query", "etl"])

@@ -10,8 +10,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.spark.sink import BatchWriter
-from kafka_on_spark.store.deadlines import SystemClock
-from tests.cluster.disks import PATIENCE_MS, isr_of, values_of
+from tests.cluster.disks import values_of
 from tests.cluster.format.sinks import (
     TYPES,
     Query,
@@ -23,7 +22,6 @@ from tests.cluster.format.sinks import (
     sink_disks,
     write_batch,
 )
-from tests.fakes import FakeClock
 
 
 @pytest.fixture
@@ -118,65 +116,8 @@ def test_a_batch_that_runs_again_after_its_topic_was_expanded_is_the_same(
     assert len(numbers_of(disks.cluster)) > 2
 
 
-@pytest.mark.parametrize("given", [{}, {"topic": "one"}], ids=["by row", "by option"])
-def test_a_batch_of_a_topic_that_grows_while_it_is_staged_is_appended_as_it_was_split(
-    disks, monkeypatch, given
-):
-    keys = [[row("one", b"%d" % n, key=b"key-%d" % n) for n in range(20)]]
-    query = Query(disks, monkeypatch, run="first", **given)
-    messages = query.stage(0, keys)
-    disks.cluster.add_partitions("one", to=7)
-
-    query.commit(0, keys, messages)
-    assert numbers_of(disks.cluster) == {0, 1}
-    again = Query(disks, monkeypatch, run="second", **given)
-    again.add(0, keys)
-    assert len(values_of(disks.cluster, "one")) == 20
-    again.add(1, keys)
-
-    assert len(values_of(disks.cluster, "one")) == 40
-    assert len(numbers_of(disks.cluster)) > 2
-
-
 def numbers_of(cluster) -> set[int]:
     return set(cluster.read("one").column("partition").to_pylist())
-
-
-# fmt: off
-WAITS = [
-    pytest.param({},                 True,  id="by row, while they are away"),
-    pytest.param({"topic": "three"}, True,  id="by option, while they are away"),
-    pytest.param({"topic": "three"}, False, id="staged before"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("given, is_away", WAITS)
-def test_a_batch_waits_until_enough_replicas_are_in_sync(disks, monkeypatch, given, is_away):
-    cluster, tasks = disks.cluster, [[row("three", b"a")]]
-    clock = FakeClock(SystemClock().now_ms())
-    cluster.create_topic(
-        "three", replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
-    )
-    cluster.alter_cluster_configs({"delivery.timeout.ms": PATIENCE_MS})
-    query = Query(disks, monkeypatch, **given)
-    query.node().clock = clock
-
-    def come_back():
-        clock.on_sleep = lambda: None
-        disks.give_back(2, 3)
-        cluster.run_controller()
-        cluster.replicate()
-        cluster.replicate()
-
-    clock.on_sleep = come_back
-    messages = None if is_away else query.stage(0, tasks)
-    disks.take_down(2, 3)
-    assert isr_of(cluster, "three") == [1]
-    query.commit(0, tasks, messages or query.stage(0, tasks))
-
-    assert clock.slept_ms
-    assert values_of(cluster, "three") == [b"a"]
 
 
 def test_a_write_says_what_it_has_appended_and_what_it_has_found(disks, monkeypatch, caplog):

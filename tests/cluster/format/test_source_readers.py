@@ -1,7 +1,6 @@
 """The source's readers on a real cluster, called as Spark calls them: no Spark here."""
 
 import json
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.groups.offsets import describe_group
 from kafka_on_spark.spark import source
 from kafka_on_spark.spark.source import BatchReader
-from kafka_on_spark.store.deadlines import SystemClock
 from tests.cluster.disks import records
 from tests.cluster.format.sources import batch, read, stream, values
 
@@ -123,25 +121,6 @@ def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, mo
 
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
     assert "the offsets of group 'g' were not committed: the root is away" in caplog.text
-
-
-def test_an_idle_query_saves_its_groups_offsets_again_before_they_expire(disks, monkeypatch):
-    disks.cluster.alter_cluster_configs({"offsets.retention.minutes": 1})
-    reader, idle_ms = stream(disks, kafka__group__id="g"), count(10**12, 20_000)
-    start = reader.initialOffset()
-    reader.latestOffset(start, ReadAllAvailable())
-    saved = disks.cluster.image.offset
-    monkeypatch.setattr(source, "_monotonic_ms", lambda: next(idle_ms))
-    assert reader.latestOffset(start, ReadAllAvailable()) == start
-    assert disks.cluster.image.offset == saved
-
-    later_ms = SystemClock().now_ms() + 31_000
-    monkeypatch.setattr(SystemClock, "now_ms", lambda _: later_ms)
-
-    assert reader.latestOffset(start, ReadAllAvailable()) == start
-    assert disks.cluster.image.offset == saved + 1
-    [position] = disks.cluster.image.group_offsets.values()
-    assert position.saved_at_ms == later_ms
 
 
 def test_what_is_not_committed_yet_is_an_empty_answer_to_reads_batches_and_streams(disks):

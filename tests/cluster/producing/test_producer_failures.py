@@ -1,7 +1,6 @@
 """A producer while roots are away, metadata fails, topics go, and outcomes are unknown."""
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -123,21 +122,6 @@ def test_with_all_roots_away_records_expire_and_later_ones_are_sent(disks):
     assert sorted(values_of(disks.cluster, "orders")) == [b"after", b"before"]
 
 
-def test_records_that_wait_behind_a_stuck_append_expire_too(disks):
-    disks.cluster.create_topic("orders", replication_factor=3)
-    with disks.cluster.producer(linger_ms=0) as producer:
-        producer.send("orders", None, b"before").result(WAIT_S)
-        disks.take_away(1, 2, 3)
-        with expiring(producer):
-            first = producer.send("orders", None, b"under way")
-            behind = send(producer, "orders", *[b"behind"] * 5)
-        producer.flush()
-        disks.give_back(1, 2, 3)
-
-    assert {type(each.exception(0)) for each in [first, *behind]} == {RecordExpiredError}
-    assert values_of(disks.cluster, "orders") == [b"before"]
-
-
 def test_a_topic_that_is_deleted_fails_its_own_records_only(cluster, new_topic):
     gone, stays = new_topic(), new_topic()
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
@@ -150,31 +134,6 @@ def test_a_topic_that_is_deleted_fails_its_own_records_only(cluster, new_topic):
         assert kept[0].result(0).offset == 0
         with pytest.raises(UnknownTopicOrPartitionError):
             producer.send(gone, None, b"d")
-
-
-def test_a_partition_under_its_minimum_waits_and_others_go_on(disks):
-    cluster = disks.cluster
-    cluster.create_topic(
-        "orders",
-        replica_assignment={0: [1, 2], 1: [2, 3]},
-        configs={"min.insync.replicas": 2},
-    )
-    with cluster.producer(linger_ms=60_000) as producer, ThreadPoolExecutor(1) as thread:
-        for number in (0, 1):
-            producer.send("orders", None, b"before", partition=number)
-        producer.flush()
-        disks.take_away(3)
-        cluster.run_controller()
-        # Of one append.
-        stuck = producer.send("orders", None, b"after", partition=1)
-        taken = producer.send("orders", None, b"after", partition=0)
-        thread.submit(producer.flush)
-
-        assert taken.result(WAIT_S).offset == 1
-        expire(stuck)
-        assert isinstance(stuck.exception(WAIT_S), RecordExpiredError)
-        assert "min.insync.replicas" in str(stuck.exception())
-        disks.give_back(3)
 
 
 def test_a_bug_in_an_append_fails_its_records_and_not_the_producer(cluster, topic, answers, caplog):
@@ -204,36 +163,6 @@ def test_a_producer_that_another_one_fences_takes_another_id(cluster, topic, cap
 
     assert "it takes another" in caplog.text
     assert values_of(cluster, topic) == [b"a", b"thief", b"c"]
-
-
-def test_a_retry_on_a_topic_that_was_given_partitions_meanwhile_stands_once(
-    cluster, new_topic, monkeypatch
-):
-    topic = new_topic(partitions=2)
-    tries = []
-
-    def answer(node, appends, take):
-        found = []
-        ANSWER(node, appends, found.append)
-        tries.append(len(found))
-        if len(tries) == 1:
-            cluster.add_partitions(topic, to=5)
-            raise RequestTimedOutError("after the topic was given partitions")
-        for each in found:
-            take(each)
-
-    monkeypatch.setattr(sender, "answer_staged", answer)
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        futures = [producer.send(topic, str(n), str(n)) for n in range(40)]
-
-    assert tries == [2, 2]
-    rows = {
-        (row["partition"], row["offset"]): row["value"] for row in cluster.read(topic).to_pylist()
-    }
-    assert len(rows) == 40
-    for number, future in enumerate(futures):
-        metadata = future.result(0)
-        assert rows[metadata.partition, metadata.offset] == str(number).encode()
 
 
 def test_records_wait_for_a_metadata_root_that_is_away_or_expire(disks):
@@ -289,17 +218,3 @@ def test_a_bug_in_a_retry_leaves_no_record_without_an_answer(cluster, new_topic,
 
     assert isinstance(lost.exception(0), UnknownTopicOrPartitionError)
     assert isinstance(kept.exception(0), ZeroDivisionError)
-
-
-def test_a_bug_in_a_retry_fails_its_records_and_what_waits_behind_them_goes_on(
-    cluster, topic, answers, caplog
-):
-    answers(KafkaStorageError("away"), ZeroDivisionError("a bug"), is_after=False)
-    with cluster.producer(linger_ms=0) as producer:
-        first = producer.send(topic, None, b"a", partition=0)
-        wait_until(lambda: producer._sender._muted or first.done())
-        second = producer.send(topic, None, b"b", partition=0)
-
-    assert isinstance(first.exception(0), ZeroDivisionError)
-    assert second.result(0).offset == 0
-    assert "a retry of a producer failed" in caplog.text

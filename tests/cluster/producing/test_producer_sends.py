@@ -54,18 +54,6 @@ def test_records_of_several_threads_keep_the_order_of_each_partition(cluster, ne
     assert sum(map(len, seen.values())) == 5000 == len(values_of(cluster, topic))
 
 
-def test_keys_go_where_an_append_puts_them(cluster, new_topic):
-    topic, peer = new_topic(partitions=5), new_topic(partitions=5)
-    keys = [f"key-{number}" for number in range(50)]
-    with cluster.producer() as producer:
-        futures = [producer.send(topic, each, b"v") for each in keys]
-    cluster.append(peer, [(each, b"v") for each in keys])
-
-    where = {row["key"].decode(): row["partition"] for row in cluster.read(peer).to_pylist()}
-
-    assert [each.result().partition for each in futures] == [where[each] for each in keys]
-
-
 def test_a_future_tells_where_its_record_stands(cluster, new_topic):
     topic, other = new_topic(partitions=4), new_topic()
     moment = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
@@ -184,24 +172,6 @@ def test_a_callback_may_send_and_may_not_flush(cluster, topic):
 
     assert values_of(cluster, topic) == [b"first", b"second"]
     assert len(refused) == 1
-
-
-def test_flush_does_not_wait_for_the_linger_and_leaves_nothing_without_an_answer(cluster, topic):
-    with cluster.producer(**PATIENT) as producer:
-        futures = [producer.send(topic, None, b"v") for _ in range(10)]
-        assert not any(each.done() for each in futures)
-
-        producer.flush()
-
-        assert all(each.done() for each in futures)
-        producer.flush()  # there is nothing to wait for
-
-
-def test_a_full_batch_is_sent_before_the_linger_is_over(cluster, topic):
-    with cluster.producer(**PATIENT, batch_size=1000) as producer:
-        future = producer.send(topic, None, b"v" * 1000)
-
-        assert future.result(30).offset == 0
 
 
 def test_a_full_buffer_sends_what_waits_and_blocks_until_there_is_room(cluster, topic):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from kafka_on_spark.base.errors import (
-    InvalidRecordError,
     InvalidTimestampError,
     MessageTooLargeError,
     NotEnoughReplicasError,
@@ -13,17 +12,6 @@ from kafka_on_spark.produce.accumulator import TRY_MS_MIN
 from kafka_on_spark.store.deadlines import SystemClock
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, send
-
-
-def test_a_record_that_a_changed_setting_refuses_fails_alone(cluster, topic):
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        small, large, last = send(producer, topic, b"s", b"l" * 5000, b"e", partition=0)
-        cluster.alter_topic_configs(topic, {"max.message.bytes": 1000})
-        producer.flush()
-
-    assert isinstance(large.exception(0), MessageTooLargeError)
-    assert [small.result(0).offset, last.result(0).offset] == [0, 1]
-    assert values_of(cluster, topic) == [b"s", b"e"]
 
 
 def test_a_record_that_another_process_has_its_topic_refuse_fails_alone(disks):
@@ -59,41 +47,6 @@ def test_a_record_that_another_process_has_its_topic_refuse_before_a_retry_fails
     assert isinstance(large.exception(0), MessageTooLargeError)
     assert small.result(0).offset == 0
     assert "1 records for orders-0: a record has 5000 bytes" in caplog.text
-
-
-def test_a_record_without_a_key_fails_alone_when_its_topic_is_compacted_before_it_is_tried(
-    cluster, topic
-):
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        keyless = producer.send(topic, None, b"keyless", partition=0)
-        keyed = producer.send(topic, "k", b"keyed", partition=0)
-        cluster.alter_topic_configs(topic, {"cleanup.policy": "compact"})
-        producer.flush()
-
-    assert isinstance(keyless.exception(0), InvalidRecordError)
-    assert keyed.result(0).offset == 0
-    assert values_of(cluster, topic) == [b"keyed"]
-
-
-def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, monkeypatch):
-    wrong, right = new_topic(), new_topic()
-    sizes = []
-
-    def answer(node, appends, take):
-        sizes.append(len(appends))
-        image = node.metadata.image
-        if any(image.topics[plan.topic_id].name == wrong for plan, _ in appends):
-            raise MessageTooLargeError("refused here, though allowed when it was checked")
-        ANSWER(node, appends, take)
-
-    monkeypatch.setattr(sender, "answer_staged", answer)
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        [refused] = send(producer, wrong, b"a")
-        [taken] = send(producer, right, b"b")
-
-    assert sizes == [2, 1, 1]
-    assert isinstance(refused.exception(0), MessageTooLargeError)
-    assert taken.result(0).offset == 0
 
 
 def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(

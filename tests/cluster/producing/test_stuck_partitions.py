@@ -147,20 +147,6 @@ def test_without_another_thread_the_first_one_tries_again(
     assert [tried.result(0).offset, later.result(0).offset] == [0, 1]
 
 
-def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_topic, stuck):
-    topic = new_topic(partitions=2)
-    with cluster.producer(linger_ms=0) as producer:
-        opened = stuck(1)
-        send(producer, topic, b"a", partition=1)
-        wait_until(lambda: producer._sender._muted)
-        send(producer, topic, b"b", partition=1)
-        with pytest.raises(RequestTimedOutError):
-            producer.flush(100)
-        opened.set()
-        producer.flush()
-    assert values_of(cluster, topic) == [b"a", b"b"]
-
-
 def test_a_flush_ends_that_begins_when_what_was_stuck_has_its_answers_and_is_still_muted(
     cluster, topic, monkeypatch
 ):
@@ -207,24 +193,6 @@ def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
         each.join(WAIT_S)
     assert producer._sender._gathering.used_bytes == 0
     assert b"b" not in values_of(cluster, topic)
-
-
-def test_close_with_a_timeout_tells_what_is_stuck_in_several_threads(cluster, new_topic, stuck):
-    topic = new_topic(partitions=2)
-    producer = cluster.producer(linger_ms=0)
-    opened = stuck(0, 1)
-    futures = []
-    for number in (0, 1):
-        futures.append(producer.send(topic, None, b"v", partition=number))
-        wait_until(lambda: len(producer._sender._muted) == len(futures))
-
-    producer.close(timeout_ms=10)
-
-    assert [type(each.exception(0)) for each in futures] == [RequestTimedOutError] * 2
-    opened.set()
-    for each in producer._sender._threads:
-        each.join(WAIT_S)
-    assert producer._sender._gathering.used_bytes == 0
 
 
 def test_partitions_of_one_append_have_their_answers_as_they_come(disks):

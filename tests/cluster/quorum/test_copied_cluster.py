@@ -18,7 +18,7 @@ from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.produce.staging import MultiTopicOrder
 from kafka_on_spark.spark.sink import WritePlan
 from kafka_on_spark.spark.source import StreamReader
-from kafka_on_spark.store.root_identity import read_identity, write_obeyed
+from kafka_on_spark.store.root_identity import read_identity
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, files_below, records, values_of
@@ -158,23 +158,6 @@ def test_a_brokers_root_names_the_metadata_roots_that_it_obeys_as_they_change(fo
     assert [obeyed(folder / each) for each in "123"] == [(names[2],)] * 3
 
 
-def test_a_broker_that_was_away_while_all_voters_were_replaced_is_led_and_cleaned(folder):
-    configs = {**FAST, "file.delete.delay.ms": "0"}
-    with Cluster.create(folder / "m1", {1: folder / "1"}, configs=configs) as cluster:
-        cluster.create_topic("orders", replication_factor=1)
-        (folder / "1").rename(folder / "1-away")
-        cluster.add_controller(folder / "m2")
-        cluster.remove_controller(1)
-        (folder / "1-away").rename(folder / "1")
-        assert obeyed(folder / "1") == (str(folder / "m1"),)
-
-        cluster.append("orders", records(b"a"))
-        cluster.delete_topic("orders")
-        cluster.run_controller()
-
-        assert not list((folder / "1").glob("orders-*"))
-
-
 @pytest.fixture
 def under_its_url(folder):
     """A copy of a cluster's metadata root that lies under the original's URL, as on another machine with
@@ -240,42 +223,3 @@ def test_a_metadata_root_that_was_given_up_changes_nothing_of_the_original(
     with Cluster.open(folder / "m2") as original:
         original.append("orders", records(b"b"))
         assert values_of(original, "orders") == [b"a", b"b"]
-
-
-def test_a_process_that_wrote_before_its_metadata_root_was_given_up_removes_nothing_after(folder):
-    [root], _ = prod_and_trial(folder, 1)
-    brokers = [folder / "prod" / each for each in "12"]
-    with Cluster.open(root) as cluster:
-        cluster.append("orders", records(b"b"))
-        cluster.delete_records({("orders", 0): 1})
-        now = {"retention.bytes": "0", "file.delete.delay.ms": "0"}
-        cluster.alter_topic_configs("orders", now)
-        for broker in brokers:
-            write_obeyed(
-                str(broker), read_identity(str(broker), OPTIONS).directory_id, ["/m2"], 0, OPTIONS
-            )
-        before = files_below(*brokers)
-
-        cluster.maintain()
-
-        assert cluster.offsets("orders")[0].log_start_offset == 2
-        assert files_below(*brokers) == before
-
-
-def test_a_force_from_a_copy_of_voters_that_were_all_replaced_takes_no_broker(folder):
-    roots, copied = prod_and_trial(folder, 3)
-    brokers = [folder / "prod" / each for each in "12"]
-    with Cluster.open(roots) as cluster:
-        for number in (4, 5, 6):
-            cluster.add_controller(folder / f"m{number}")
-            cluster.remove_controller(number - 3)
-        end_calls(cluster)
-    for root in roots:
-        shutil.rmtree(root)
-    copied[0].rename(roots[0])
-    before = commits_below(*brokers), [obeyed(each) for each in brokers]
-
-    report = Cluster.force_controller(roots[0], 1)
-
-    assert report.elections.unreached == (1, 2)
-    assert (commits_below(*brokers), [obeyed(each) for each in brokers]) == before

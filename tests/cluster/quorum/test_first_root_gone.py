@@ -3,13 +3,10 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller import sweep
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
-from tests.cluster.serving.processes import wait_for
 
 QUICK = {
     **FAST,
@@ -75,48 +72,3 @@ def test_a_process_begins_without_the_root_that_it_names_first(cluster, folder):
     cluster._node.maintenance.finish()
     assert cluster.fsck().findings == ()
     assert cluster.describe_quorum().voters[0].problem is None
-
-
-def test_a_process_that_serves_goes_on_and_one_begins_without_the_first_root(cluster, folder):
-    url = ",".join(map(str, roots_in(folder)))
-    served = [ServedCluster(url, StorageOptions(), None)]
-    try:
-        served[0].begin()
-        wait_for(lambda: is_well(served[0]))
-        (folder / "m1").rename(folder / "away")
-        served.append(ServedCluster(url, StorageOptions(), None))
-        served[1].begin()
-        wait_for(lambda: served[1].readiness()["ok"])
-        wait_for(lambda: any(is_well(each) for each in served))
-        cluster.append("orders", records(b"b"))
-    finally:
-        for each in served:
-            each.end(30_000)
-
-    assert not (folder / "m1").exists()
-    assert values_of(cluster, "orders") == [b"a", b"b"]
-
-
-def is_well(served):
-    found = served.readiness()
-    return found["ok"] and found["role"] == "controller"
-
-
-def test_the_commit_lock_lies_on_the_leaders_folder(cluster, folder, monkeypatch):
-    locked = []
-
-    def note(uri, reports=None):
-        locked.append(uri)
-        return acquire(uri, reports)
-
-    acquire = cluster._node.metadata._acquire_lock
-    monkeypatch.setattr(cluster._node.metadata, "_acquire_lock", note)
-    cluster.append("orders", records(b"b"))
-    (folder / "m1").rename(folder / "away")
-    cluster.append("orders", records(b"c"))
-    locked.clear()
-
-    cluster.append("orders", records(b"d"))
-
-    leader = cluster.describe_quorum().leader.node_id
-    assert {uri.split("/")[-2] for uri in locked} == {f"m{leader}"}

@@ -5,7 +5,6 @@ import logging
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import InconsistentClusterError
 from tests.cluster.disks import FAST, records, values_of
 from tests.cluster.folders import roots_in
 from tests.cluster.voters import bring_up
@@ -41,30 +40,3 @@ def test_the_new_generation_is_opened_whoever_is_named_first(cluster, folder, tu
         assert [each.voter.key.node_id for each in opened.describe_quorum().voters] == [3]
 
     assert "were given up: take them off" in caplog.text
-
-
-def test_a_process_that_has_seen_the_new_generation_does_not_go_back_to_the_old_one(
-    cluster, folder
-):
-    """The old roots are a majority of theirs, and the new one is away."""
-    tables = cluster._node.metadata.log.tables
-    [third] = [key for key in tables.known if key.node_id == 3]
-    tables.look(third)
-    (folder / "m3").rename(folder / "m3-away")
-
-    with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
-        cluster.create_topic("other", replica_assignment={0: [1]})
-
-
-def test_a_cluster_that_was_forced_at_two_places_is_not_opened_by_both(cluster, folder):
-    for name in ("m2", "m3"):
-        (folder / name).rename(folder / f"{name}-away")
-    Cluster.force_controller(folder / "m1", 1)
-    for name in ("m2", "m3"):
-        (folder / f"{name}-away").rename(folder / name)
-
-    for roots in (roots_in(folder), roots_in(folder)[::2], roots_in(folder)[::-1]):
-        with pytest.raises(InconsistentClusterError, match=r"two places: voter 1:.* and voter 3:"):
-            Cluster.open(roots)
-    with Cluster.open(folder / "m3") as opened:
-        assert values_of(opened, "orders") == [b"a"]

@@ -101,15 +101,6 @@ def test_a_process_of_the_old_generation_that_comes_back_stops(cluster, folder):
         assert values_of(opened, "orders") == [b"a", b"b", b"new"]
 
 
-def test_nothing_is_forced_while_a_majority_answers(cluster, folder):
-    away(folder, "m1")
-
-    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
-        Cluster.force_controller(folder / "m2", 2)
-
-    assert values_of(cluster, "orders") == [b"a", b"b"]
-
-
 def test_nothing_is_forced_from_who_is_none_or_away(cluster, folder):
     away(folder, "m1", "m2")
 
@@ -137,21 +128,3 @@ def test_a_force_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     assert [each.topic for each in done.elections.proven] == ["orders"]
     with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
         Cluster.force_controller(folder / "m3", 3)
-
-
-def test_a_partition_waits_for_the_next_force_also_where_voters_were_added_since(cluster, folder):
-    away(folder, "m1", "m2", "1", "2", "3")
-    Cluster.force_controller(folder / "m3", 3)
-    with Cluster.open(folder / "m3") as opened:
-        opened.add_controller(folder / "m4")
-    back(folder, "1", "2", "3")
-
-    again = Cluster.force_controller(folder / "m3", 3)
-
-    assert again.generation == 1
-    assert [each.topic for each in again.elections.proven] == ["orders"]
-    with Cluster.open(folder / "m4") as opened:
-        assert values_of(opened, "orders") == [b"a", b"b"]
-    (folder / "m4").rename(folder / "m4-away")
-    lost = Cluster.force_controller(folder / "m3", 3)
-    assert lost.generation == 2

@@ -11,15 +11,10 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
-    QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.controller.preparing_roots import prepare_voter
 from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import read_identity
-from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
-from kafka_on_spark.store import root_urls
-from kafka_on_spark.store.deadlines import RootHangsError
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.voters import end_calls
@@ -127,40 +122,6 @@ def test_a_root_that_is_lost_is_removed_without_it(grown, folder):
     assert values_of(grown, "orders") == [b"a"]
 
 
-def test_a_change_that_stands_is_told_though_the_metadata_does_not_answer_after_it(
-    grown, folder, monkeypatch
-):
-    metadata, failures = grown._node.metadata, []
-    catch_up = metadata.catch_up
-
-    def fails_once():
-        if failures:
-            raise failures.pop()
-        return catch_up()
-
-    def then_away(change):
-        def changed(self, *given):
-            found = change(self, *given)
-            failures.append(QuorumUnavailableError("no majority answers"))
-            return found
-
-        return changed
-
-    monkeypatch.setattr(metadata, "catch_up", fails_once)
-    for name in ("remove", "add", "elect"):
-        monkeypatch.setattr(VoterChanges, name, then_away(getattr(VoterChanges, name)))
-
-    removed = grown.remove_controller(2)
-    added = grown.add_controller(folder / "m2")
-    leader = grown.elect_controller(3)
-
-    assert failures == []
-    assert removed.is_marked
-    assert added.voter == removed.voter
-    assert leader.key.node_id == 3
-    assert voters_of(grown) == [1, 2, 3]
-
-
 def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     def cut_off(self, voter, stamp):
         raise KeyboardInterrupt
@@ -176,20 +137,6 @@ def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     done = cluster.add_controller(folder / "m2")
 
     assert done.voter.key.directory_id == found.directory_id
-    assert voters_of(cluster) == [1, 2]
-
-
-def test_a_root_whose_addition_was_cut_off_begins_no_second_cluster_and_is_added_yet(
-    cluster, folder
-):
-    metadata = cluster._node.metadata
-    prepare_voter(metadata.log, metadata.image, f"{folder}/m2", OPTIONS)
-
-    for roots in (["m2"], ["m2", "m3"]):
-        with pytest.raises(InconsistentClusterIdError, match="metadata root 2 of cluster"):
-            Cluster.create([folder / name for name in roots], {1: folder / "1"}, configs=FAST)
-
-    cluster.add_controller(folder / "m2")
     assert voters_of(cluster) == [1, 2]
 
 
@@ -234,24 +181,3 @@ REFUSED = [
 def test_changes_that_can_not_be_are_refused_in_a_sentence(cluster, change, error, sentence):
     with pytest.raises(error, match=sentence):
         change(cluster)
-
-
-@pytest.mark.parametrize("hung", ["1", "m1"])
-def test_a_root_is_added_while_that_of_a_broker_or_a_voter_hangs(
-    cluster, folder, monkeypatch, hung
-):
-    """Both may lie on the disk that is replaced."""
-    within = root_urls.within
-
-    def hanging(root, work, seconds):
-        if root == f"{folder}/{hung}":
-            raise RootHangsError(f"{root} does not answer")
-        return within(root, work, seconds)
-
-    monkeypatch.setattr(root_urls, "within", hanging)
-
-    cluster.add_controller(folder / "m2")
-    cluster.register_broker(3, folder / "3")
-
-    assert voters_of(cluster) == [1, 2]
-    assert 3 in cluster.image.brokers

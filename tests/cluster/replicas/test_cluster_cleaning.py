@@ -70,28 +70,6 @@ def test_a_namesake_is_never_touched(disks, cluster):
     assert_sound(disks)
 
 
-def test_a_topic_deleted_and_made_again_while_a_broker_is_away_loses_its_old_table_there_at_last(
-    disks, cluster
-):
-    old = disks.folder(3, "orders")
-    disks.take_away(3)
-    cluster.run_controller()
-    cluster.delete_topic("orders")
-    cluster.create_topic("orders", replica_assignment={0: [1, 3]})
-    cluster.append("orders", records(b"new"))
-    assert cluster.run_controller().tables_removed == 2
-
-    disks.give_back(3)
-    assert old.is_dir()
-    report = cluster.run_controller()
-    cluster.replicate()
-
-    assert (report.unfenced, report.tables_removed) == ((3,), 1)
-    assert tables(disks) == {disks.folder(each, "orders") for each in (1, 3)}
-    assert disks.values_on(3, "orders") == [b"new"]
-    assert_sound(disks)
-
-
 def test_replicas_moved_away_are_removed_after_the_last_row_and_not_before(disks, cluster):
     old = disks.folder(1, "orders")
     cluster.run_controller()
@@ -106,18 +84,6 @@ def test_replicas_moved_away_are_removed_after_the_last_row_and_not_before(disks
     assert partition_of(cluster, "orders").replicas == (4, 2, 3)
     assert values_of(cluster, "orders") == [b"a"]
     assert_sound(disks)
-
-
-def test_readers_have_the_delay_to_end_what_they_read(disks, cluster):
-    cluster.alter_topic_configs("orders", {"file.delete.delay.ms": 3_600_000})
-    old = disks.folder(1, "orders")
-    move(cluster, 4, 2, 3)
-    assert old.is_dir()
-    cluster.alter_topic_configs("orders", {"file.delete.delay.ms": 0})
-
-    disks.open().run_controller()
-
-    assert not old.exists()
 
 
 def test_readers_and_writers_go_on_while_replicas_move_and_their_tables_go(disks, cluster):

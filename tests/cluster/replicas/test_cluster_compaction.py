@@ -114,24 +114,6 @@ def contents_of(cluster, broker_id):
     ]
 
 
-def test_an_append_that_waits_reads_and_a_stream_of_offsets_are_not_disturbed(disks):
-    cluster = disks.cluster
-    append_prices(cluster, "a1", "a2", "b1")
-    cluster.maintain()
-
-    assert read_from(cluster, 0) == [(1, "a", "2"), (2, "b", "1")]
-    assert read_from(cluster, 1) == [(1, "a", "2"), (2, "b", "1")]
-    assert read_from(cluster, 2) == [(2, "b", "1")]
-    assert cluster.offsets("prices")[0].high_watermark == 3
-
-
-def read_from(cluster, start):
-    return [
-        (row["offset"], row["key"].decode(), row["value"].decode())
-        for row in cluster.read("prices", start={0: start}).to_pylist()
-    ]
-
-
 def test_a_moment_before_the_last_compaction_is_not_read_any_more(disks):
     cluster = disks.cluster
     append_prices(cluster, "a1")
@@ -143,34 +125,3 @@ def test_a_moment_before_the_last_compaction_is_not_read_any_more(disks):
 
     with pytest.raises(OffsetOutOfRangeError, match="it is compacted below 2"):
         disks.opened[-1].read("prices")
-
-
-@pytest.fixture
-def unclean(disks):
-    return elected_uncleanly(disks)
-
-
-def elected_uncleanly(disks):
-    """Return a cluster whose leader was elected uncleanly, and has not compacted what all had."""
-    cluster = disks.cluster
-    append_prices(cluster, "a1 b1", "a2")
-    disks.take_away(3)
-    cluster.run_controller()
-    for text in ("b2", "c1"):
-        append_prices(cluster, text)
-        cluster.maintain()
-    assert registered(cluster).cleaned_below > 3
-    disks.give_back(3)
-    disks.take_away(1, 2)
-    cluster.run_controller()
-    cluster.elect_leaders("unclean", [("prices", 0)])
-    assert registered(cluster).cleaned_below == 3
-    return cluster
-
-
-LEFT = [(1, "b", "1"), (2, "a", "2")]
-
-
-def test_who_reads_a_leader_that_is_not_compacted_has_it_compacted(unclean):
-    assert read(unclean) == LEFT
-    assert unclean.fsck().invariants == frozenset()

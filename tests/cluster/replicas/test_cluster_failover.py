@@ -5,14 +5,7 @@ import threading
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError, NotEnoughReplicasError
-from tests.cluster.disks import (
-    PATIENCE_MS,
-    isr_of,
-    new_disks,
-    partition_of,
-    records,
-    values_of,
-)
+from tests.cluster.disks import PATIENCE_MS, isr_of, new_disks, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}
 
@@ -39,20 +32,6 @@ def test_the_partitions_of_a_lost_broker_fail_over_and_appends_go_on(disks, clus
     assert values_of(cluster, "orders") == [b"a", b"b"]
 
 
-def test_a_failover_of_many_partitions_is_one_commit(disks):
-    disks.cluster.create_topic("orders", partitions=60, replication_factor=3)
-    disks.take_away(1)
-
-    disks.cluster.run_controller()
-
-    history = disks.cluster.history("orders")
-    moved = [entry for entry in history if (entry.cause or "").startswith("broker 1: probe failed")]
-    assert len({entry.partition for entry in moved}) == 60
-    offsets = [entry.metadata_offset for entry in moved]
-    assert offsets == list(range(offsets[0], offsets[0] + 60))
-    assert all(1 not in entry.isr and entry.leader in (2, 3) for entry in moved)
-
-
 def test_an_append_that_waits_for_a_lost_leader_goes_on_with_the_new_one(disks, cluster):
     disks.take_away(1)
     controller = threading.Timer(0.1, disks.open().run_controller)
@@ -75,19 +54,6 @@ def test_an_append_to_a_leader_that_nobody_can_replace_is_refused_at_once(disks)
 
     with pytest.raises(KafkaStorageError, match=r"reached no root .*: bring a broker's disk back"):
         disks.cluster.append("alone", records(b"b"))
-
-
-@pytest.mark.parametrize("producer", [{}, {"producer_id": "p", "sequence": 0}])
-def test_with_acks_0_nobody_waits_for_the_error_of_a_lost_leader(disks, cluster, producer):
-    disks.take_away(1)
-
-    lost = cluster.append("orders", records(b"b"), acks=0, **producer)
-
-    assert lost.partitions == {}
-    assert not disks.root(1).exists()
-    cluster.run_controller()
-    cluster.append("orders", records(b"c"), **producer)
-    assert values_of(cluster, "orders") == [b"a", b"c"]
 
 
 def test_below_the_minimum_of_in_sync_replicas_nothing_is_written(disks, cluster):

@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.metadata.records import BrokerState
-from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
+from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -130,16 +130,3 @@ def test_an_append_to_a_leader_that_was_rolled_back_goes_on_with_another(disks, 
 
     assert values_of(other, "orders") == [*VALUES, b"d", b"e"]
     assert DeltaTable(str(folder)).version() == DeltaTable(str(copy)).version()
-
-
-def test_a_deleted_topics_tables_stay_and_a_namesake_is_another_topic(disks, cluster):
-    folder = disks.folder(1, "orders")
-    before = files_below(folder)
-
-    cluster.delete_topic("orders")
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    cluster.append("orders", records(b"new"))
-
-    assert values_of(cluster, "orders") == [b"new"]
-    assert files_below(folder) == before
-    assert disks.folder(1, "orders") != folder

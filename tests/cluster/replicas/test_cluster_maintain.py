@@ -1,13 +1,10 @@
 """Upkeep of replicas on real disks: what goes, and what stays. `tests/cluster/week` kills it."""
 
 import os
-import threading
 
 import pytest
 
 from kafka_on_spark.log.state import ReplicaAddress
-from kafka_on_spark.store import local_files, roots
-from kafka_on_spark.store.deadlines import SHORT
 from kafka_on_spark.store.delta import delta_log
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
@@ -69,57 +66,6 @@ def test_removed_files_and_those_of_older_leaderships_go(disks):
     assert not report.is_left
     assert_only_records_are_left(disks)
     assert disks.cluster.maintain().rows == ()
-
-
-def test_orphans_of_the_current_epoch_go_once_there_are_too_many(disks):
-    cluster = disks.cluster
-    cluster.append("orders", records(b"a"))
-    epoch = partition_of(cluster, "orders").leader_epoch
-    cluster.alter_topic_configs("orders", {"orphan.bytes.max": 10})
-    orphan = disks.folder(1, "orders") / (f"{epoch}-" + "a" * 32 + "-" + "b" * 32 + ".parquet")
-    orphan.write_bytes(b"staged and never committed")
-    os.utime(orphan, (1, 1))
-
-    assert cluster.maintain().rows == ()
-    assert orphan.exists()
-    assert partition_of(cluster, "orders").leader_epoch == epoch + 1
-    cause = cluster.history("orders", 0)[-1].cause
-    assert cause.endswith("more than orphan.bytes.max 10")
-
-    cluster.replicate(is_sweep=True)
-    cluster.maintain()
-
-    assert not orphan.exists()
-    assert values_of(cluster, "orders") == [b"a"]
-    cluster.append("orders", records(b"b"))
-    assert values_of(cluster, "orders") == [b"a", b"b"]
-
-
-def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monkeypatch):
-    leave_garbage(disks)
-    raise_epoch(disks)
-    delete, returns = local_files.delete_file, threading.Event()
-    usual, hung = roots.within, str(disks.root(2))
-
-    def hanging(path):
-        if path.startswith(hung):
-            returns.wait(60)
-        delete(path)
-
-    monkeypatch.setattr(local_files, "delete_file", hanging)
-
-    def impatient(root, work, limit=None):
-        return usual(root, work, 0.5 if limit is SHORT and root.startswith(hung) else limit)
-
-    monkeypatch.setattr(roots, "within", impatient)
-    try:
-        report = disks.cluster.maintain()
-    finally:
-        returns.set()
-
-    assert report.is_left
-    assert {row.broker_id for row in report.rows if row.error} == {2}
-    assert {row.broker_id for row in report.rows if row.count} >= {1, 3}
 
 
 def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):

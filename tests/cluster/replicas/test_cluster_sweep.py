@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 
 import pytest
 
@@ -81,11 +80,6 @@ def move_by_one(action):
         action["add"]["partitionValues"]["base_offset"] = "1"
 
 
-def fence_at_99(action):
-    if action.get("txn", {}).get("appId") == "leader-epoch":
-        action["txn"]["version"] = 99
-
-
 DAMAGE = {
     "removed": shutil.rmtree,
     "emptied": lambda folder: newest_commit(folder).write_bytes(b""),
@@ -147,22 +141,3 @@ def test_a_bad_leader_is_found_within_the_interval_by_rounds_alone(disks, damage
     cluster.append("orders", [{"value": b"b", "partition": BAD}])
     read = cluster.read("orders").to_pylist()
     assert [row["value"] for row in read if row["partition"] == BAD] == [b"a", b"b"]
-
-
-def test_a_leader_with_a_fence_that_nobody_decided_is_set_aside_by_rounds_alone(disks):
-    """No verdict: whether it is lost or the metadata went back, one replica can't tell."""
-    folder = disks.folder(1, "orders", BAD)
-    change_newest(folder, fence_at_99)
-
-    for _ in range(3 * ROUNDS_OF_AN_INTERVAL):
-        disks.clock.advance(MINUTE_MS)
-        time.sleep(0.02)  # a session of 60 ms, by the clock of the process that counts errors
-        report = disks.cluster.replicate()
-        if partition_of(disks.cluster, "orders", BAD).leader != 1:
-            break
-        disks.cluster.run_controller()
-
-    partition = partition_of(disks.cluster, "orders", BAD)
-    assert partition.leader in (2, 3)
-    assert not report.is_caught_up
-    assert disks.folder(1, "orders", BAD) == folder

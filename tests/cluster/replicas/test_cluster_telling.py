@@ -2,8 +2,6 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log.compactor import Compactor
 from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -57,23 +55,3 @@ def test_what_compaction_is_due_for_decides_and_does_is_told(disks):
     assert found["NumMergedSegments", 2, None] == 1
     assert found["max-dirty-percent", 1, None] == 0
     assert found["done-count", None, "compact"] == 3
-
-
-def test_upkeep_that_fails_is_named_and_counted(disks, monkeypatch):
-    cluster = compacted(disks)
-    read = Compactor.last_offsets
-
-    def failing(self, address, *arguments, **named):
-        if address.broker_id == 2:
-            raise KafkaStorageError("the disk takes too long")
-        return read(self, address, *arguments, **named)
-
-    monkeypatch.setattr(Compactor, "last_offsets", failing)
-    report = cluster.maintain()
-
-    [failure] = [str(row) for row in report.rows if row.error]
-    assert failure.startswith("prices-0 on broker 2: compact: ")
-    assert figures(cluster)["failures", None, "compact"] == 1
-
-    monkeypatch.undo()
-    assert not cluster.maintain().is_left

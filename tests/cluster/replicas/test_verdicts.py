@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 
@@ -16,13 +14,7 @@ from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_rows
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.roots import StorageOptions
-from tests.cluster.disks import (
-    PATIENCE_MS,
-    new_disks,
-    partition_of,
-    records,
-    values_of,
-)
+from tests.cluster.disks import PATIENCE_MS, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -74,33 +66,6 @@ def test_an_append_that_finds_its_leader_bad_reports_it_and_goes_on_with_the_nex
     assert after.leader == 2
     assert after.directory_of(1) == LOST
     assert values_of(other, "orders") == [*VALUES, b"d"]
-
-
-def test_a_process_that_ends_before_its_second_inspection_makes_it_before_it_is_gone():
-    with new_disks(configs={"replica.verdict.delay.ms": 1500}) as disks:
-        filled(disks)
-        remove(disks.folder(1, "orders"))
-        program = """
-import sys
-from kafka_on_spark import Cluster
-cluster = Cluster.open(sys.argv[1])
-try:
-    # Its first try is its last: the second inspection is not due by then, however long that takes.
-    cluster.append("orders", [(b"k", b"d")], timeout_ms=1)
-except TimeoutError:
-    print("in doubt")
-"""
-        ended = subprocess.run(
-            [sys.executable, "-c", program, str(disks.metadata_root)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-
-        assert ended.stdout == "in doubt\n"
-        after = disks.open().image.topic("orders").partitions[0]
-        assert after.directory_of(1) == LOST
-        assert after.leader == 2
 
 
 def test_a_task_that_reads_a_damaged_file_reports_it_itself(disks, cluster):

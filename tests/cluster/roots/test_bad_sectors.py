@@ -17,7 +17,6 @@ from tests.cluster.disks import isr_of, new_disks, partition_of, records, values
 
 REPOSITORY = Path(__file__).parents[3]
 READS = "read,pread64,readv,preadv,preadv2"
-VALUES = [b"%d" % number for number in range(4)]
 WORKING = """
 import json, sys, time
 from kafka_on_spark import Cluster
@@ -112,20 +111,3 @@ def test_a_leader_on_a_bad_sector_is_set_aside_by_an_append_and_is_not_lost(
     assert isr_of(cluster, "orders") == [1, 2, 3]  # what can be read again is in sync, as it was
     assert disks.folder(1, "orders") == folder
     assert values_of(cluster, "orders") == [*values, b"new"]
-
-
-def test_records_that_lie_on_a_bad_sector_only_are_waited_for_and_nobody_is_lost(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    for value in VALUES:
-        cluster.append("orders", records(value))
-    cluster.append("orders", records(b"on the leader alone"), acks=1)
-    before = partition_of(cluster, "orders")
-    newest = max(disks.folder(1, "orders").glob("*.parquet"), key=lambda file: file.stat().st_mtime)
-
-    met, said = worked_with_a_bad_sector(disks, "replicate", newest)
-
-    assert met > 0
-    assert said["answered"] == 0
-    assert partition_of(cluster, "orders").replica_uuids == before.replica_uuids
-    assert values_of(cluster, "orders")[:4] == VALUES

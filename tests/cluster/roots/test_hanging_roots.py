@@ -143,35 +143,6 @@ def test_a_root_that_hangs_stops_no_partition_that_others_hold_whatever_deadline
     assert lines == ["1 [True, False, False]", "2", "[1, 1, 1] False", "True"]
 
 
-def test_delta_rs_that_hangs_is_left_behind(base):
-    """It writes checkpoints, after the answer."""
-    lines = lines_of_an_interpreter(
-        base,
-        """
-        import deltalake
-        from kafka_on_spark.store.delta import delta_log
-        delta_log.CHECKPOINT_INTERVAL = 2
-        hung = []
-        whole = deltalake.DeltaTable
-        def hang(uri, **named):
-            if not uri.startswith(roots[1]):
-                return whole(uri, **named)
-            hung.append(uri)
-            threading.Event().wait()
-        deltalake.DeltaTable = hang
-        deadlines.LONG.disk = 0.5
-        print(append(b"c"))
-        while not hung:
-            time.sleep(0.01)
-        cluster.replicate(is_sweep=True)
-        print(len(hung) > 0)
-        print(cluster.read("orders").num_rows)
-        """,
-    )
-
-    assert lines == ["3", "True", "9"]
-
-
 def test_a_cluster_is_closed_in_a_forked_process_and_none_is_opened_there(base):
     lines = lines_of(
         base,
@@ -253,30 +224,6 @@ os._exit(0)
     assert lines[0].startswith("RootAccessDeniedError True ")
     assert "same sequence" not in lines[0]
     assert lines[1] == "9"
-
-
-def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
-    lines = lines_of(
-        base,
-        """
-        from kafka_on_spark.metadata.quorum import voter_log
-        # It goes when the newest commit was seen, and before its file is read.
-        whole = voter_log.decode_file
-        def away(content, path, **offsets):
-            os.rename(f"{base}/meta", f"{base}/away")
-            return whole(None, path, **offsets)
-        other = Cluster.open(f"{base}/meta")
-        append(b"c")
-        voter_log.decode_file = away
-        try:
-            other.read("orders")
-        except KafkaOnSparkError as error:
-            print(type(error).__name__, error)
-        """,
-    )
-
-    assert lines[0].startswith("KafkaStorageError")
-    assert "is away" in lines[0]
 
 
 def test_a_process_without_descriptors_says_that(base):

@@ -65,23 +65,6 @@ def test_two_disks_that_were_swapped_are_both_offline_until_they_are_back(disks,
     assert held(disks) == [[*VALUES, b"d"]] * 3
 
 
-@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_replica_that_was_shortened_is_bad_and_fetched_anew(disks, cluster, broker_id, count):
-    """Its last commits are gone, as after a crash of a disk that lies about flushing."""
-    folder = disks.folder(broker_id, "orders")
-    for commit in sorted((folder / "_delta_log").glob("*.json"))[-count:]:
-        commit.unlink()
-    other = disks.open()
-
-    copied = heal(other)
-
-    assert copied == 3
-    assert disks.folder(broker_id, "orders") != folder
-    assert held(disks) == [VALUES] * 3
-    assert values_of(other, "orders") == VALUES
-
-
 @contextmanager
 def small_disk(disks, broker_id, free_bytes):
     """Put a broker's root on a file system of its own with so much room left."""

@@ -11,7 +11,6 @@ from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.replica_tables import TableRemoval
-from kafka_on_spark.store import local_files
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
@@ -113,14 +112,6 @@ def test_a_process_ends_with_a_sentence_where_there_is_no_cluster(tmp_path):
     assert "there is no cluster at" in process.log[-1]["message"]
 
 
-def test_a_log_of_text_ends_with_the_sentence_alone(tmp_path):
-    with served(tmp_path / "nothing", options=("--log-format", "text")) as [process]:
-        code = process.wait()
-
-    assert code == 2
-    assert process.lines[-1].startswith("kafka-on-spark: there is no cluster at")
-
-
 def test_a_brokers_root_that_goes_away_and_comes_back_is_fenced_and_catches_up(disks, serve):
     serving = serve()
     serving.becomes_ready()
@@ -147,25 +138,6 @@ def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
 
     serving.becomes_ready()
     assert serving.served.failure is None
-
-
-def test_a_full_disk_of_the_metadata_root_is_no_end(disks, serve, monkeypatch):
-    serving = serve()
-    serving.becomes_ready()
-    link = local_files.os.link
-    is_full = True
-
-    def no_room(source, target, **options):
-        if is_full and str(disks.metadata_root) in str(target):
-            raise OSError(28, "No space left on device", str(target))
-        return link(source, target, **options)
-
-    monkeypatch.setattr(local_files.os, "link", no_room)
-    serving.says("No space left")
-    assert serving.is_healthy()
-    is_full = False
-
-    serving.becomes_ready()
 
 
 def test_it_ends_if_another_cluster_is_in_the_place_of_its_own(disks, serve):
@@ -238,20 +210,6 @@ def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
     ]
     assert told[0].levelno == logging.WARNING
     assert bool(told[0].exc_info) == isinstance(error, ZeroDivisionError)
-
-
-def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve, monkeypatch):
-    monkeypatch.setattr(serving, "replicate", lambda *_, **__: 1 / 0)
-    first = serve()
-    first.says("division by zero")
-
-    wait_for(lambda: disks.cluster.image.controller.controller_id is not None)
-    first.served._controlling._term.resign()
-    second = serve()
-    wait_for(lambda: second.served.readiness()["role"] == "controller")
-
-    wait_for(lambda: first.served.readiness()["ok"])
-    assert first.served.readiness()["role"] == "standby"
 
 
 def test_a_controller_is_not_ready_once_its_lease_may_be_anothers(disks, serve, monkeypatch):

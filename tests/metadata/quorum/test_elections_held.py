@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError, QuorumUnavailableError
+from kafka_on_spark.base.errors import QuorumUnavailableError
 from kafka_on_spark.metadata.quorum.voter_table import BatchKind
 from tests.voter_fakes import VoterFault
 
@@ -52,20 +52,3 @@ def test_a_majority_lost_for_ever_leaves_the_quorum_unavailable(quorum, process)
         with pytest.raises(QuorumUnavailableError, match="make more of their roots reachable"):
             ask()
     assert quorum.roots[2].table.quorum_epoch == 1
-
-
-class GoneOnceAskedFor(dict):
-    """What fails, while threads change it: it answers by now."""
-
-    def __contains__(self, key):
-        found = super().__contains__(key)
-        self.pop(key, None)
-        return found
-
-
-def test_voters_answer_again_while_it_is_told_that_they_do_not(quorum, process):
-    failures = {root.key: KafkaStorageError("away") for root in quorum.roots}
-
-    process.tables.failures = GoneOnceAskedFor(failures)
-
-    assert "away" in str(process.elections.unavailable())

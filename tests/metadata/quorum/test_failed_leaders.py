@@ -8,7 +8,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from tests.metadata.quorum.candidates import epochs
-from tests.voter_fakes import SETTINGS, MemoryQuorum, MemoryVoterLog, VoterFault
+from tests.voter_fakes import SETTINGS, MemoryQuorum, VoterFault
 
 
 def test_a_leader_whose_root_fails_for_the_fetch_timeout_is_replaced(quorum, process):
@@ -89,34 +89,6 @@ def test_the_only_voter_that_denies_is_told_at_once():
     assert quorum.clock.slept_ms == []
 
 
-def test_a_process_that_may_not_read_the_leader_is_told_once_others_commit_there(
-    quorum, process, monkeypatch
-):
-    other = quorum.process("q")
-    other.names()
-    check = MemoryVoterLog._check_answers
-
-    def refuse(log):
-        if log._process == "p" and log._key.node_id == 0:
-            raise RootAccessDeniedError("root 0 can't be read")
-        check(log)
-
-    monkeypatch.setattr(MemoryVoterLog, "_check_answers", refuse)
-
-    def meanwhile():
-        quorum.clock.on_sleep = lambda: None
-        other.decide("b")
-
-    quorum.clock.on_sleep = meanwhile
-
-    with pytest.raises(RootAccessDeniedError, match="root 0"):
-        process.names()
-
-    quorum.clock.on_sleep = lambda: None
-    assert process.names() == ["first", "b"]  # nobody commits there any more
-    assert quorum.roots[1].table.leads
-
-
 def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, process):
     deny(*quorum.roots)
     began_ms = quorum.clock.monotonic_ms()
@@ -125,26 +97,6 @@ def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, 
         process.decide("a")
 
     assert quorum.clock.monotonic_ms() - began_ms < 2 * SETTINGS.fetch_timeout_ms
-    assert epochs(quorum) == [1, 1, 1]
-
-
-def test_a_process_is_told_that_it_is_refused_once_others_commit_where_it_can_not(quorum, process):
-    other = quorum.process("q")
-    other.names()
-    deny(quorum.roots[0], times=2)
-    quorum.clock.slept_ms.clear()
-
-    def meanwhile():
-        quorum.clock.on_sleep = lambda: None
-        other.decide("b")
-
-    quorum.clock.on_sleep = meanwhile
-
-    with pytest.raises(RootAccessDeniedError):
-        process.decide("a")
-
-    assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
-    assert process.names() == ["first", "b"]
     assert epochs(quorum) == [1, 1, 1]
 
 

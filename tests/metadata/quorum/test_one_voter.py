@@ -5,21 +5,14 @@ import pytest
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    InconsistentClusterError,
     KafkaStorageError,
 )
-from tests.voter_fakes import STAMP, MemoryQuorum, VoterFault, settings_of
+from tests.voter_fakes import MemoryQuorum, VoterFault
 
 
 @pytest.fixture
 def quorum():
     return MemoryQuorum(1)
-
-
-def test_an_append_above_or_below_the_end_is_a_conflict(quorum):
-    for at in (1, 3):
-        with pytest.raises(CommitConflictError):
-            quorum.process().decide("a", at=at)
 
 
 @pytest.mark.parametrize("fault", [VoterFault.LOST_ANSWER, VoterFault.TORN])
@@ -80,30 +73,3 @@ def test_a_root_that_is_away_is_the_only_voters_own_error(quorum):
     process.decide("b")
     assert process.names() == ["a", "b"]
     assert not quorum.clock.slept_ms
-
-
-def test_a_read_up_to_an_offset_leaves_out_a_batch_that_goes_on(quorum):
-    process = quorum.process()
-    first, second = process.decide("a", "b"), process.decide("c", "d")
-
-    assert process.read(from_offset=2, to_offset=6) == [first, second]
-    assert process.read(from_offset=2, to_offset=5) == [first]
-    assert process.read(from_offset=4, to_offset=5) == []
-    assert process.read(from_offset=2, to_offset=2) == []
-    assert process.read(from_offset=2, to_offset=99) == [first, second]
-
-
-def test_a_log_that_ends_below_what_was_seen_stops_everything(quorum):
-    with pytest.raises(InconsistentClusterError):
-        quorum.process().read(from_offset=3)
-
-
-def test_snapshots_and_moments_are_the_only_voters(quorum):
-    process = quorum.process()
-    end = process.decide("a", "b").end_offset
-    process.write_snapshot(settings_of("a", "b"), STAMP, end)
-
-    assert process.newest_snapshot().end_offset == end
-    assert process.newest_snapshot(to_offset=end - 1) is None
-    assert process.offset_at(STAMP.time_ms - 1) == 0
-    assert process.offset_at(STAMP.time_ms) == end

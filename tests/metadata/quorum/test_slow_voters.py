@@ -1,14 +1,12 @@
 """Voters that take their time: how long they are waited for, and when they are no quorum."""
 
-from collections import deque
-from itertools import count, pairwise
+from itertools import count
 
 import pytest
 
 from kafka_on_spark.base.errors import QuorumUnavailableError
-from kafka_on_spark.metadata.quorum import quorum_log, voter_log
-from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX
-from tests.voter_fakes import SETTINGS, STAMP, OneByOne, settings_of
+from kafka_on_spark.metadata.quorum import quorum_log
+from tests.voter_fakes import SETTINGS, STAMP, settings_of
 
 
 class LateAnswers:
@@ -93,69 +91,3 @@ def test_a_large_decision_has_the_time_that_its_voters_need_to_copy_it(
     process.append(settings_of(*names), STAMP, expected_offset=end)
 
     assert [root.table.log.end_offset for root in quorum.roots] == [end + len(names)] * 3
-
-
-MINUTE_MS = 60_000
-
-
-class SlowVoter(OneByOne):
-    """A voter that does what it is asked, and answers, an hour later; others do at once. `under_way`:
-    when each of its calls returns; `most`: how many there were at a time."""
-
-    def __init__(self, quorum, root):
-        super().__init__()
-        self.clock, self.key, self.answer_ms = quorum.clock, root.key, 60 * MINUTE_MS
-        self.under_way, self.most = deque(), 0
-
-    def run(self, calls, timeout_ms):
-        self.return_calls(self.clock.monotonic_ms())
-        slow = [each for each in calls if self.answer_ms and each.key == self.key]
-        end_ms = self.clock.monotonic_ms() + self.answer_ms
-        self.under_way += [(end_ms, each) for each in slow]
-        self.most = max(self.most, len(self.under_way))
-        yield from super().run([each for each in calls if each not in slow], timeout_ms)
-        if slow:  # nobody else answered what was asked: it is waited for
-            self.clock.advance(timeout_ms)
-
-    def return_calls(self, until_ms):
-        while self.under_way and self.under_way[0][0] <= until_ms:
-            _, call = self.under_way.popleft()
-            call()
-
-    def be_quick(self):
-        self.answer_ms = 0
-        self.return_calls(float("inf"))
-
-
-def test_a_follower_that_is_slow_for_hours_stops_nobody_and_then_takes_what_it_lacks_in_bounded_commits(
-    quorum, monkeypatch
-):
-    monkeypatch.setattr(voter_log, "FETCH_RECORDS_MAX", 25)
-    leader, _, follower = quorum.roots
-    process, names = quorum.process(), [f"decision {number}" for number in range(400)]
-    end, waited_ms = process.decide("first").end_offset, 0
-    slow = process.tables._side_by_side = SlowVoter(quorum, follower)
-
-    for name in names:
-        began_ms = quorum.clock.monotonic_ms()
-        end = process.decide(name, at=end).end_offset
-        waited_ms += quorum.clock.monotonic_ms() - began_ms
-        quorum.clock.advance(MINUTE_MS // 2)
-
-    assert (waited_ms, leader.table.leads, leader.table.quorum_epoch) == (0, True, 1)
-    assert slow.most <= LEFT_CALLS_MAX
-    new = quorum.process("new")
-    new.tables._side_by_side = SlowVoter(quorum, follower)
-    assert new.names() == ["first", *names]
-
-    lacking, calls = end - follower.table.log.end_offset, len(slow.under_way) + 1
-    commits, looks = follower.commits, follower.looks + follower.loads
-    slow.be_quick()
-    process.decide("last", at=end)
-
-    assert follower.table.log == leader.table.log
-    assert lacking > 2 * 25
-    assert follower.commits - commits <= lacking // 25 + calls
-    assert follower.looks + follower.loads - looks <= calls
-    ends = [each.log.end_offset for each in follower.versions]
-    assert max(after - before for before, after in pairwise(ends)) <= 25

@@ -155,24 +155,6 @@ def test_upkeep_asks_no_voter_again_that_fails_until_that_answers(quorum, proces
     assert asked == [0, 1, 0, 1, 2]
 
 
-def test_a_voter_that_fails_in_upkeep_alone_is_left_out_of_the_next(quorum, process, monkeypatch):
-    """A root that hangs costs one deadline, and not one each time."""
-    asked = []
-
-    def maintain(log):
-        asked.append(log._key.node_id)
-        if log._key.node_id == 1:
-            raise KafkaStorageError("a call to it hangs")
-        return False
-
-    monkeypatch.setattr(MemoryVoterLog, "maintain", maintain)
-
-    process.maintain()
-    process.maintain()
-
-    assert asked == [0, 1, 2, 0, 2]
-
-
 @pytest.mark.parametrize("failing, expected", [(None, [0, 1]), (1, [0, 2]), (2, [0, 1])])
 def test_who_may_write_is_asked_of_a_majority_and_first_of_those_that_are_well(
     quorum, process, monkeypatch, failing, expected

@@ -13,7 +13,6 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.metadata.quorum.quorum_log import likely_voters
 from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from tests.metadata.quorum.hanging_voters import (
     LONG_S,
@@ -77,39 +76,6 @@ def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only
     assert quorum.roots[1].table.leads
     assert process.calls.asked.count("commit") == 1
     assert quorum.clock.monotonic_ms() - began_ms < 1.5 * SETTINGS.fetch_timeout_ms
-
-
-def deciding_on_a_leader_that_hangs(quorum, meanwhile):
-    """Return a process that decided on a leader whose commits hang, and lost."""
-    process = quorum.process()
-    process.decide("first")
-    end = quorum.roots[0].table.log.end_offset
-    process.calls = NeverReturning(quorum, quorum.roots[0], only_commits=True, meanwhile=meanwhile)
-    process.tables._side_by_side = process.calls
-    with pytest.raises(CommitConflictError):
-        process.decide("a", at=end)
-    return process
-
-
-def test_a_commit_that_failed_on_a_leader_of_before_is_no_trouble_with_the_next(quorum):
-    process = deciding_on_a_leader_that_hangs(quorum, lambda: quorum.lead(1, epoch=2, voters=[2]))
-
-    assert process.elections.committing.waiting is None
-    assert [root.table.quorum_epoch for root in quorum.roots] == [1, 2, 2]
-
-
-def test_a_follower_that_hangs_is_waited_for_once_and_then_others_are_looked_at(quorum):
-    process = quorum.process()
-    process.decide("first")
-    first = likely_voters(process.tables)[1]
-    root = next(each for each in quorum.roots if each.key == first)
-    process.tables._side_by_side = NeverReturning(quorum, root, only_commits=False)
-    process.names()
-    began_ms = quorum.clock.monotonic_ms()
-
-    assert process.names() == ["first"]
-
-    assert quorum.clock.monotonic_ms() == began_ms
 
 
 def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, process, hanging):
@@ -207,21 +173,3 @@ def test_an_error_that_is_no_roots_is_raised_to_who_asked(quorum, process):
         list(process.tables.each(process.tables.voters.keys, fail, timeout_ms=LONG_S * 1000))
     with pytest.raises(ZeroDivisionError):
         process.tables.in_time(quorum.roots[1].key, lambda: fail(None), LONG_S * 1000)
-
-
-def test_calls_that_no_thread_makes_are_not_counted(quorum, process):
-    """The process can't start a thread for a while."""
-
-    class NoThreads:
-        def run(self, calls, timeout_ms):
-            raise KafkaStorageError("this process can't start another thread")
-            yield
-
-    tables, threads = process.tables, process.tables._side_by_side
-    tables._side_by_side = NoThreads()
-    for _ in range(LEFT_CALLS_MAX + 1):
-        with pytest.raises(KafkaStorageError):
-            list(tables.each(tables.voters.keys, tables.look))
-
-    tables._side_by_side = threads
-    assert len(list(tables.each(tables.voters.keys, tables.look))) == 3

@@ -2,13 +2,11 @@
 
 import os
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from kafka_on_spark.base import merge_tiers
-from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import encode_file, log_files, merge_files
@@ -74,19 +72,6 @@ def test_who_writes_a_checkpoint_cleans_the_root_of_so_many_files(log, monkeypat
     assert len(files_of(log) - active_of(log)) == max(replaced - deleted_max, 0)
 
 
-def test_a_part_that_fails_keeps_no_other_from_its_turn(log, monkeypatch):
-    def fail(files, uri):
-        raise KafkaStorageError("the commits may not be read")
-
-    monkeypatch.setattr(voter_upkeep, "read_tombstones", fail)
-    view = put_old_view(log)
-
-    with pytest.raises(KafkaStorageError, match="may not be read"):
-        log.clean(FAR)
-
-    assert not view.exists()
-
-
 def test_what_was_merged_is_read_back_once(log, monkeypatch):
     read, extents = [], voter_upkeep.batch_extents
     monkeypatch.setattr(
@@ -98,15 +83,6 @@ def test_what_was_merged_is_read_back_once(log, monkeypatch):
     assert 0 < len(read) <= len(active_of(log))
     log.clean(FAR)
     assert 0 < len(read) <= len(active_of(log))
-
-
-def put_old_view(log):
-    view = Path(log.root) / "views" / ("a" * 32)
-    commit = view / "_delta_log" / f"{0:020}.json"
-    commit.parent.mkdir(parents=True)
-    commit.write_text("{}")
-    os.utime(commit, (1, 1))
-    return view
 
 
 def test_replaced_files_stay_for_readers_that_planned_before(log):
@@ -186,20 +162,6 @@ def test_what_a_damaged_file_was_merged_from_stays(log, caplog):
     assert log.clean(FAR) == 0
     assert files_of(log) == before
     assert "was merged from stays" in caplog.text
-
-
-def test_views_and_unfinished_files_of_killed_processes_go_after_a_day(log, tmp_path):
-    view = tmp_path / "views" / ("a" * 32) / "_delta_log"
-    view.mkdir(parents=True)
-    commit = view / f"{0:020}.json"
-    commit.write_text("{}")
-    log.clean(now_ms())
-    assert commit.exists()
-
-    os.utime(commit, (1, 1))
-    assert log.clean(now_ms()) == 1
-
-    assert not list((tmp_path / "views").iterdir())
 
 
 def test_the_newest_snapshots_stay_and_older_ones_thin_out(log, tmp_path):

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -205,19 +204,3 @@ def put_below(disk, mount, path):
     there = mount / path.relative_to(disk)
     there.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(path, there)
-
-
-def test_a_process_that_knows_the_logs_end_does_not_wait_for_its_table(log, follower):
-    end = append(log, SEEN, 1)
-    with ThreadPoolExecutor(1) as another, log.voter_log._delta.lock:
-        assert another.submit(log.read, from_offset=end).result(timeout=30) == []
-        append(follower_of(log), end, 1)
-        late = another.submit(log.read, from_offset=end)
-        assert wait([late], timeout=0.2).not_done
-    assert len(late.result()) == 1
-
-
-def follower_of(log):
-    other = DeltaMetadataLog(log.root, OPTIONS)
-    other.read(from_offset=BEGINNING)
-    return other

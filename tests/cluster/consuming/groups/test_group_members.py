@@ -7,7 +7,6 @@ from itertools import chain
 import pytest
 
 from kafka_on_spark.base.errors import (
-    FencedInstanceIdError,
     GroupIdNotFoundError,
     InvalidRequestError,
     NonEmptyGroupError,
@@ -98,24 +97,6 @@ def test_a_callback_commits_what_is_given_up_and_asks_for_no_records(cluster):
     assert refused
 
 
-def test_who_asks_for_the_assignment_as_partitions_are_lost_has_none_and_joins_after_that(cluster):
-    told = []
-
-    def lose(names):
-        told.append(("lost", len(names), consumer.assignment()))
-        told.append(("committed", consumer.committed(names[:1])))
-
-    with member(
-        cluster, on_assigned=lambda names: told.append(("assigned", len(names))), on_lost=lose
-    ) as consumer:
-        consumer.poll(0)
-        cluster.remove_group_members("g")
-        consumer.poll(0)
-
-    committed = ("committed", {("orders", 0): 0})
-    assert told == [("assigned", 4), ("lost", 4, []), committed, ("assigned", 4)]
-
-
 def test_an_error_of_a_callback_is_told_once_and_the_member_goes_on(cluster):
     def fail(names):
         raise RuntimeError("the callback fails")
@@ -147,18 +128,6 @@ def test_a_static_member_comes_back_to_its_partitions_and_has_one_place(cluster)
                 pytest.raises(UnreleasedInstanceIdError),
             ):
                 polled(lambda: False, third)
-
-
-def test_a_static_member_that_was_fenced_is_told_who_has_its_place(cluster):
-    static = {"group_instance_id": "one"}
-    with member(cluster, **static) as first, member(cluster, **static) as second:
-        first.poll(0)
-        cluster.remove_group_members("g")
-        second.poll(0)
-
-        with pytest.raises(FencedInstanceIdError, match="'one' of group 'g' runs as"):
-            polled(lambda: False, first)
-        assert first.assignment() == []
 
 
 def test_partitions_and_topics_that_come_and_go_are_taken_and_given_up(cluster):

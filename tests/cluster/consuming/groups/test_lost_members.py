@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import ClusterClosedError, GroupIdNotFoundError, NonEmptyGroupError
+from kafka_on_spark.base.errors import ClusterClosedError, GroupIdNotFoundError
 from tests.cluster.consuming.groups.members import (
     SHORT_SESSION,
     append,
@@ -17,7 +17,6 @@ from tests.cluster.consuming.groups.members import (
     shares,
     wait_until,
 )
-from tests.cluster.mortal import KilledError, make_mortal
 
 PROGRAM = """
 import json, sys
@@ -137,20 +136,6 @@ def test_a_static_member_that_was_killed_alone_comes_back_once_it_is_silent(disk
     assert len(cluster.describe_group_members("g").members) == 1
 
 
-def test_a_killed_group_is_emptied_by_request(disks, start):
-    cluster = disks.cluster
-    lonely = start()
-    wait_until(lambda: owners(cluster) == [4])
-    lonely.process.kill()
-    lonely.process.wait()
-    with pytest.raises(NonEmptyGroupError, match="--remove-members"):
-        cluster.delete_group("g")
-
-    assert len(cluster.remove_group_members("g")) == 1
-
-    assert cluster.delete_group("g") != []
-
-
 def test_others_go_on_for_a_consumer_whose_cluster_was_closed(disks):
     append(disks.cluster, 0, 4)
     other = Cluster.open(disks.metadata_root)
@@ -160,19 +145,5 @@ def test_others_go_on_for_a_consumer_whose_cluster_was_closed(disks):
         other.close()  # it can't say that it leaves, and beats no more
         with pytest.raises(ClusterClosedError):
             second.poll(0)
-        disks.cluster.alter_cluster_configs(SHORT_SESSION)
-        polled(lambda: shares(first) == [4], first)
-
-
-def test_a_member_that_can_not_leave_says_so_and_is_fenced(disks):
-    append(disks.cluster, 0, 4)
-    cluster = disks.open()
-    with member(disks.cluster) as first:
-        second = member(cluster)
-        polled(lambda: shares(first, second) == [2, 2], first, second)
-        log = make_mortal(cluster, 1, is_after=False)
-        with pytest.raises(KilledError):
-            second.close()
-        assert log.is_dead
         disks.cluster.alter_cluster_configs(SHORT_SESSION)
         polled(lambda: shares(first) == [4], first)
