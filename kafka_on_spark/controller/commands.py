@@ -9,9 +9,10 @@ with a result is never run again, and a result stands for what is done. A refusa
 code and a sentence.
 
 If the lease is not renewed for as long as it lasts, by this process's own clock, this process
-claims, and decides all pending requests in order. A request without an answer in time is withdrawn,
-so that it is certain what was done. A metadata root that goes away once the request is in the log
-is waited for; if it stays away, the outcome is unknown: the request may be run yet.
+decides its own request, as it decides a command without a controller. A request without an answer
+in time is withdrawn, so that it is certain what was done. A metadata root that goes away once the
+request is in the log is waited for; if it stays away, the outcome is unknown: the request may be
+run yet.
 """
 
 import json
@@ -30,18 +31,17 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
     KafkaOnSparkError,
-    NotControllerError,
     ProtocolError,
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import IdSource, PartitionKey, TopicId
 from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.controller import brokers, election, reassignment, topics
-from kafka_on_spark.controller.lease import LeaseWatch, Term, alone, is_held
+from kafka_on_spark.controller.lease import ONE_COMMAND, LeaseWatch, Term, alone
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.groups.membership import remove_members
 from kafka_on_spark.groups.offsets import alter_group_offsets, delete_group
-from kafka_on_spark.metadata.image import ControllerLease, ControllerResult, MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.metadata.reports import ReplicaInspection
@@ -247,18 +247,6 @@ def request_of(record: AdminRequestRecord) -> Request:
         ) from error
 
 
-def is_past_deadline(request: Request, *, now_ms: int, unseen_ms: int | None) -> bool:
-    """Return whether the process that asked has stopped waiting for a request.
-
-    `unseen_ms`: how long ago the deciding process last read requests before now, by its own clock;
-    None: never. If that is less than the request's timeout, the request is not late, whatever two
-    wall clocks say; only an older one is held against its deadline.
-    """
-    if unseen_ms is not None and unseen_ms < request.timeout_ms:
-        return False
-    return now_ms > request.deadline_at_ms
-
-
 def answer(
     image: MetadataImage,
     record: AdminRequestRecord,
@@ -269,7 +257,10 @@ def answer(
 ) -> ControllerResult[bool]:
     """Decide a pending request: its records and its result, in one commit.
 
-    Nothing, and False, if it has a result already.
+    Nothing, and False, if it has a result already. `unseen_ms`: how long ago the deciding process
+    last read requests before now, by its own clock; None: never. If that is less than the request's
+    timeout, the request is not late, whatever two wall clocks say; only an older one is held
+    against its deadline.
     """
     if record not in image.requests:
         return ControllerResult([], False)
@@ -278,7 +269,8 @@ def answer(
     try:
         request = request_of(record)
         cause = f"{request.order.command.name} asked for by {request.asked_by}"
-        if is_past_deadline(request, now_ms=now_ms, unseen_ms=unseen_ms):
+        is_new = unseen_ms is not None and unseen_ms < request.timeout_ms
+        if not is_new and now_ms > request.deadline_at_ms:
             raise RequestTimedOutError(
                 f"nobody has decided on {request.order.command.name} in the"
                 f" {request.timeout_ms} ms given: it was not run, ask again"
@@ -335,28 +327,18 @@ def response_of(result: AdminResultRecord) -> Any:
 
 
 def serve_requests(term: Term, id_source: IdSource) -> None:
-    """Renew a controller's lease if that is due, and answer pending requests. To be called often.
+    """Renew a controller's lease if that is due, and decide the pending requests in order. To be
+    called often.
 
     Raises:
         NotControllerError: Another controller has claimed.
     """
     is_read = term.read_if_needed()
     term.renew()
-    answer_requests(term, id_source, is_read=is_read)
-
-
-def answer_requests(term: Term, id_source: IdSource, *, is_read: bool = True) -> int:
-    """Decide the requests that are pending now, in order; return how many. `is_read`: the caller
-    has just read the log, so what the next reading finds has come since.
-
-    Raises:
-        NotControllerError: Another controller has claimed; it answers the rest.
-    """
     answered_at_ms, now_ms = term.answered_at_ms, term.clock.monotonic_ms()
     unseen_ms = None if answered_at_ms is None else now_ms - answered_at_ms
-    count = 0
     for record in term.metadata.image.requests:
-        count += term.submit(
+        term.submit(
             partial(
                 answer,
                 record=record,
@@ -366,22 +348,13 @@ def answer_requests(term: Term, id_source: IdSource, *, is_read: bool = True) ->
             )
         )
         term.renew()
-    if is_read:
+    if is_read:  # what the next reading finds has come since
         term.answered_at_ms = now_ms
-    return count
 
 
 def run_command(node: Node, command: Command[T], **arguments: object) -> T:
     """Have a command decided and committed, here or by the controller of the cluster; return its
     response.
-
-    Raises: as `run_order`.
-    """
-    return run_order(node, command.order(**arguments))
-
-
-def run_order(node: Node, order: CommandOrder[T]) -> T:
-    """Have a command decided and committed; return its response.
 
     If the newest image refuses the command, or it changes nothing, the answer comes at once and
     nothing is written.
@@ -393,27 +366,7 @@ def run_order(node: Node, order: CommandOrder[T]) -> T:
             request; look whether it took effect.
         And what the command's decision raises, here or at the controller.
     """
-    if not is_held(node.metadata.catch_up()):
-        is_decided, response = node.submit(partial(_decide, node, order, otherwise=()))
-        if is_decided:
-            return cast(T, response)
-    return _ask(node, order)
-
-
-def _decide(
-    node: Node, order: CommandOrder[T], image: MetadataImage, *, otherwise: Sequence[Record]
-) -> ControllerResult[tuple[bool, T | None]]:
-    """Decide a command if the lease is free, or if there is nothing to commit; else commit
-    `otherwise`. Answer: whether it is decided, and its response."""
-    result = order.decide(image, node.ids)
-    if result.records and is_held(image):
-        return ControllerResult(otherwise, (False, None))
-    claimed = alone(image, result, node.controller_id, "one command")
-    return ControllerResult(claimed.records, (True, claimed.response))
-
-
-def _ask(node: Node, order: CommandOrder[T]) -> T:
-    timeout_ms = node.timeout_ms
+    order, timeout_ms = command.order(**arguments), node.timeout_ms
     request = Request(
         order=order,
         asked_by=node.controller_id,
@@ -421,12 +374,14 @@ def _ask(node: Node, order: CommandOrder[T]) -> T:
         deadline_at_ms=node.clock.now_ms() + timeout_ms,
     )
     record = request_record(request, node.ids.new_uuid())
+    watch = LeaseWatch(node.clock)
+    node.metadata.catch_up()
     with node.metadata.watching(record) as result_of:
-        is_decided, response = node.submit(partial(_decide, node, order, otherwise=[record]))
+        is_decided, response = node.submit(partial(_decide_or_ask, node, watch, order, record))
         if is_decided:
             return cast(T, response)
         try:
-            _wait_or_withdraw(node, record, result_of)
+            _wait_for_answer(node, watch, record, result_of)
         except UNTOLD as error:
             if result_of() is None:  # else a withdrawal has lost against it
                 raise CommitOutcomeUnknownError(
@@ -438,18 +393,46 @@ def _ask(node: Node, order: CommandOrder[T]) -> T:
         return cast(T, response_of(result))
 
 
-def _wait_or_withdraw(
-    node: Node, record: AdminRequestRecord, result_of: Callable[[], AdminResultRecord | None]
+def _decide_or_ask(
+    node: Node,
+    watch: LeaseWatch,
+    order: CommandOrder[T],
+    record: AdminRequestRecord,
+    image: MetadataImage,
+) -> ControllerResult[tuple[bool, T | None]]:
+    """Decide a command if nobody holds the lease, or if there is nothing to commit; else commit the
+    request. Answer: whether it is decided, and its response."""
+    result = order.decide(image, node.ids)
+    if result.records and not watch.is_over(image):
+        return ControllerResult([record], (False, None))
+    claimed = alone(image, result, node.controller_id, ONE_COMMAND)
+    return ControllerResult(claimed.records, (True, claimed.response))
+
+
+def _answer_alone(
+    node: Node, watch: LeaseWatch, record: AdminRequestRecord, image: MetadataImage
+) -> ControllerResult[bool]:
+    """Decide the request of this process in the place of a controller that does not renew."""
+    if not watch.is_over(image):
+        return ControllerResult([], False)
+    answered = answer(image, record, node.ids, now_ms=node.clock.now_ms(), unseen_ms=None)
+    return alone(image, answered, node.controller_id, ONE_COMMAND)
+
+
+def _wait_for_answer(
+    node: Node,
+    watch: LeaseWatch,
+    record: AdminRequestRecord,
+    result_of: Callable[[], AdminResultRecord | None],
 ) -> None:
-    """Wait until this process knows a request's result; withdraw the request if that takes too
-    long. A metadata root that is away is waited for.
+    """Wait until this process knows a request's result; decide it once nobody renews the lease, and
+    withdraw it if that takes too long. A metadata root that is away is waited for.
 
     Raises:
         Those of UNTOLD.
     """
     clock, timeout_ms = node.clock, node.timeout_ms
     deadline_ms = clock.monotonic_ms() + timeout_ms
-    watch = LeaseWatch(clock)
     pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
     while result_of() is None:
         left_ms = deadline_ms - clock.monotonic_ms()
@@ -461,25 +444,6 @@ def _wait_or_withdraw(
             break
         if watch.is_over(image):
             with suppress(*UNTOLD):
-                _control(node, watch.seen)
+                node.submit(partial(_answer_alone, node, watch, record))
                 continue
         clock.sleep_ms(next(pauses))
-
-
-def _control(node: Node, seen: ControllerLease | None) -> None:
-    """Control the cluster for as long as it takes to answer all requests."""
-    term = Term.claim(
-        node.metadata,
-        node.clock,
-        controller_id=node.controller_id,
-        seen=seen,
-        timeout_ms=node.timeout_ms,
-    )
-    if term is None:
-        return
-    try:
-        answer_requests(term, node.ids)
-    except NotControllerError:
-        return  # the controller that has claimed since answers the rest
-    finally:
-        term.resign()

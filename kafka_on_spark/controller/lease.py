@@ -1,8 +1,8 @@
-"""The controller's lease: claim, renewal and resignation, and the term between them.
+"""Who may decide: a controller in its term, or a process whose one decision is a whole term.
 
 The lease is for liveness only, and each process times it by its own monotonic clock. Safety is the
 conditional commit and the epoch: a term that sees a higher epoch than its own commits nothing more
-(I7).
+(I7). The loop of a controller, a command, and an append that waits ask the same `LeaseWatch`.
 """
 
 import logging
@@ -24,6 +24,9 @@ from kafka_on_spark.metadata.records import ControllerRecord
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+ONE_COMMAND: Final = "one command"
+"""Why a process claims for one decision."""
 
 RENEWALS_PER_LEASE: Final = 3
 """A renewal may be late by the time of two, and the lease still holds."""
@@ -61,14 +64,6 @@ def next_controller_epoch(image: MetadataImage) -> ControllerEpoch:
     return ControllerEpoch(0 if image.controller is None else image.controller.controller_epoch + 1)
 
 
-def renew(
-    image: MetadataImage, controller_id: str, epoch: ControllerEpoch
-) -> ControllerResult[None]:
-    """Decide a sign of life; the caller checks that no later controller has claimed."""
-    record = ControllerRecord(controller_id=controller_id, controller_epoch=epoch, cause="renewed")
-    return ControllerResult([record], None)
-
-
 def lease_ms(image: MetadataImage) -> int:
     return image.settings().integer("controller.lease.ms")
 
@@ -83,36 +78,13 @@ def is_held_by(image: MetadataImage, controller_id: str) -> bool:
     return image.controller is not None and image.controller.controller_id == controller_id
 
 
-def resign(
-    image: MetadataImage, controller_id: str, controller_epoch: ControllerEpoch
-) -> ControllerResult[None]:
-    """Decide the end of a controllership; nothing if another has taken it over."""
-    if image.controller is None or image.controller.controller_epoch != controller_epoch:
-        return ControllerResult([], None)
-    record = ControllerRecord(
-        controller_id=controller_id,
-        controller_epoch=controller_epoch,
-        is_resignation=True,
-        cause="resigned",
-    )
-    return ControllerResult([record], None)
-
-
-def check_controls(image: MetadataImage, controller_epoch: ControllerEpoch) -> None:
-    """Check that no later controller has claimed.
-
-    Raises:
-        NotControllerError: One has; this one must stop deciding.
-    """
-    newest = image.controller
-    if newest is not None and newest.controller_epoch > controller_epoch:
-        raise NotControllerError(
-            f"controller epoch {controller_epoch} was taken over by"
-            f" {newest.controller_id or 'another controller'} in epoch {newest.controller_epoch}"
-        )
-
-
 class LeaseWatch:
+    """Watches the lease from when it was made, so that one which nobody renews ends.
+
+    Attributes:
+        seen: The lease that it has seen last.
+    """
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since_ms = clock.monotonic_ms()
@@ -142,18 +114,12 @@ class Term:
     """
 
     def __init__(
-        self,
-        metadata: MetadataDecider,
-        clock: Clock,
-        *,
-        controller_id: str,
-        epoch: ControllerEpoch,
-        timeout_ms: int,
+        self, metadata: MetadataDecider, clock: Clock, *, controller_id: str, timeout_ms: int
     ) -> None:
         self.metadata = metadata
         self.clock = clock
         self._controller_id = controller_id
-        self.epoch = epoch
+        self.epoch: ControllerEpoch  # once it has claimed
         self._timeout_ms = timeout_ms
         self.renewed_at_ms = self._read_at_ms = clock.monotonic_ms()
         self.answered_at_ms: int | None = None
@@ -169,7 +135,8 @@ class Term:
         timeout_ms: int,
     ) -> "Term | None":
         """Take the next controller epoch after the lease `seen`; None if another was faster."""
-        cause, began_ms = f"{controller_id} claims the controllership", clock.monotonic_ms()
+        term = cls(metadata, clock, controller_id=controller_id, timeout_ms=timeout_ms)
+        cause = f"{controller_id} claims the controllership"
         epoch = metadata.submit(
             partial(claim, controller_id=controller_id, cause=cause, seen=seen),
             timeout_ms=timeout_ms,
@@ -177,8 +144,7 @@ class Term:
         if epoch is None:
             return None
         log.info("controller %s, epoch %s", controller_id, epoch)
-        term = cls(metadata, clock, controller_id=controller_id, epoch=epoch, timeout_ms=timeout_ms)
-        term.renewed_at_ms = began_ms
+        term.epoch = epoch
         return term
 
     def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
@@ -200,8 +166,18 @@ class Term:
         )
 
     def check(self, image: MetadataImage) -> None:
-        """Check that no later controller has claimed."""
-        check_controls(image, self.epoch)
+        """Check that no later controller has claimed.
+
+        Raises:
+            NotControllerError: One has; this one must stop deciding.
+        """
+        newest = image.controller
+        if newest is not None and newest.controller_epoch > self.epoch:
+            raise NotControllerError(
+                f"controller epoch {self.epoch} was taken over by"
+                f" {newest.controller_id or 'another controller'} in epoch"
+                f" {newest.controller_epoch}"
+            )
 
     def read_if_needed(self) -> bool:
         """Read the log, unless a small question says that nothing is new; return whether it did."""
@@ -222,11 +198,21 @@ class Term:
         self.check(image)
         if now_ms - self.renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:
             return
-        self.submit(partial(renew, controller_id=self._controller_id, epoch=self.epoch))
+        self.submit(lambda _: ControllerResult([self._record("renewed")], None))
         self.renewed_at_ms = now_ms
 
     def resign(self) -> None:
-        self.metadata.submit(
-            lambda image: resign(image, self._controller_id, self.epoch),
-            timeout_ms=self._timeout_ms,
+        """End the term; nothing is written if another controller has claimed."""
+
+        def decide(image: MetadataImage) -> ControllerResult[None]:
+            newest = image.controller
+            if newest is None or newest.controller_epoch != self.epoch:
+                return ControllerResult([], None)
+            return ControllerResult([replace(self._record("resigned"), is_resignation=True)], None)
+
+        self.metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _record(self, cause: str) -> ControllerRecord:
+        return ControllerRecord(
+            controller_id=self._controller_id, controller_epoch=self.epoch, cause=cause
         )

@@ -16,7 +16,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_mapping, check_whole_number
 from kafka_on_spark.controller.brokers import register_broker
-from kafka_on_spark.controller.lease import alone
+from kafka_on_spark.controller.lease import ONE_COMMAND, alone
 from kafka_on_spark.metadata.cluster_roots import (
     DeltaMetadataLog,
     create_metadata_log,
@@ -155,7 +155,7 @@ def commit_creation(
 
     def decide(image: MetadataImage) -> ControllerResult[None]:
         made = create_cluster(image, cluster_id, brokers, settings, metadata_root)
-        return alone(image, made, node.controller_id, "one command")
+        return alone(image, made, node.controller_id, ONE_COMMAND)
 
     try:
         node.metadata.catch_up()

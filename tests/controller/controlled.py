@@ -4,7 +4,13 @@ import random
 from itertools import count
 
 from kafka_on_spark.base.ids import BrokerEpoch, BrokerId, IdSource
-from kafka_on_spark.controller.commands import CREATE_TOPIC, Request, request_record, run_order
+from kafka_on_spark.controller.commands import (
+    CREATE_TOPIC,
+    Request,
+    from_json,
+    request_record,
+    run_command,
+)
 from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
@@ -113,7 +119,7 @@ def create(name, **configs):
 
 def run(process, order, timeout_ms=TIMEOUT_MS):
     process.timeout_ms = timeout_ms
-    return run_order(process, order)
+    return run_command(process, order.command, **from_json(order.arguments))
 
 
 def pending(world, order, *, timeout_ms=TIMEOUT_MS, asked_by="dead"):

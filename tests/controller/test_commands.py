@@ -26,7 +26,6 @@ from kafka_on_spark.controller.commands import (
     DELETE_TOPIC,
     Command,
     Request,
-    answer_requests,
     from_json,
     refusal_text,
     request_of,
@@ -150,8 +149,6 @@ def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
     before = world.log.end_offset
 
     with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
-        answer_requests(zombie, world.id_source)
-    with pytest.raises(NotControllerError):
         serve_requests(zombie, world.id_source)
     zombie.resign()
 
@@ -233,16 +230,15 @@ def test_an_argument_that_no_request_can_carry_is_refused_before_anything_is_wri
         DELETE_TOPIC.order(name=object())
 
 
-def test_a_waiter_that_sees_no_renewal_for_a_lease_claims_and_runs_all_that_is_pending(world):
+def test_a_waiter_that_sees_no_renewal_for_a_lease_decides_its_own_request(world):
     dead = world.controller("dead")
-    pending(world, create("first"))
-    pending(world, create("second"))
+    pending(world, create("another's"))
     began_ms = world.clock.monotonic_ms()
 
-    run(world.process("me"), create("third"))
+    run(world.process("me"), create("mine"))
 
     assert LEASE_MS <= world.clock.monotonic_ms() - began_ms < LEASE_MS + 1000
-    assert list(world.image.topic_ids) == ["first", "second", "third"]
+    assert list(world.image.topic_ids) == ["mine"]
     assert world.image.controller.controller_id is None
     assert world.image.controller.controller_epoch == dead.epoch + 1
 
@@ -303,7 +299,7 @@ def test_a_request_may_be_run_yet_if_the_metadata_root_stays_away(world):
 
 
 @pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE, Fault.LOST_ANSWER])
-def test_a_waiter_whose_claim_fails_claims_again(world, fault):
+def test_a_waiter_whose_decision_fails_decides_again(world, fault):
     world.controller("dead")
     process = world.process("me")
     world.log.faults.extend([None, fault])
@@ -334,27 +330,24 @@ def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     assert world.image.topic_ids == {"orders": topic_id}
 
 
-def test_a_waiter_whose_claim_is_taken_over_waits_for_the_new_controller(world):
-    """Between its claim and its first answer another process claims."""
+def test_a_waiter_that_another_claim_overtakes_waits_for_the_new_controller(world):
+    """Before it decides its request another process claims."""
     world.controller("dead")
-    metadata = world.metadata()
-    runner = world.process_with(metadata)
-    rivals = []
     append = world.log.append
 
     def race(records, stamp, *, expected_offset):
-        batch = append(records, stamp, expected_offset=expected_offset)
         is_mine = any(
             isinstance(each, ControllerRecord) and each.controller_id == "me" for each in records
         )
-        if is_mine and not rivals:
-            rivals.append(world.controller("rival"))
-            world.while_waiting(lambda: serve_requests(rivals[0], world.id_source))
-        return batch
+        if is_mine:
+            world.log.append = append
+            rival = world.controller("rival")
+            world.while_waiting(lambda: serve_requests(rival, world.id_source))
+        return append(records, stamp, expected_offset=expected_offset)
 
     world.log.append = race
 
-    run(runner, create("orders"))
+    run(world.process("me"), create("orders"))
 
     assert [batch.stamp.controller_id for batch in world.log.batches][-1] == "rival"
     assert world.image.topic_ids.keys() == {"orders"}

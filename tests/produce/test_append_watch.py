@@ -18,7 +18,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.inspections import LostReplicaInspector
-from kafka_on_spark.controller.lease import claim, renew, resign
+from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -64,10 +64,11 @@ class World:
         other.catch_up()
         other.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
 
-    def decide(self, decision):
-        other = self.process()
-        other.catch_up()
-        return other.submit(decision, timeout_ms=1000)
+    def controller(self, name):
+        """Have another process claim the controllership."""
+        metadata = self.process()
+        seen = metadata.catch_up().controller
+        return Term.claim(metadata, self.clock, controller_id=name, seen=seen, timeout_ms=1000)
 
     def probe(self, orders):
         self.probed_at_ms.append(self.clock.monotonic_ms())
@@ -164,16 +165,16 @@ def test_the_replicas_that_stay_in_the_isr_must_answer():
 def test_a_live_controller_decides_and_nobody_else():
     world = World()
     world.codes[1] = AWAY
-    epoch = world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
+    alive = world.controller("alive")
 
-    assert world.wait(60_000, lambda: world.decide(lambda now: renew(now, "alive", epoch))) is None
+    assert world.wait(60_000, alive.renew) is None
     assert "alive controls the cluster, and decides" in world.watch.why(KEY)
 
 
 def test_the_lease_of_a_dead_controller_is_watched_beside_the_probes():
     world = World(configs={"controller.lease.ms": "10000"})
     world.codes[1] = AWAY
-    world.decide(lambda image: claim(image, "dead", "why", seen=image.controller))
+    world.controller("dead")
 
     assert 10_000 <= world.wait(60_000) <= ENOUGH_MS
 
@@ -186,8 +187,7 @@ def test_an_append_that_another_claim_overtook_is_tried_before_it_claims():
 
     def overtaken(decide, **arguments):
         world.metadata.submit = submit
-        epoch = world.decide(lambda image: claim(image, "faster", "why", seen=image.controller))
-        world.decide(lambda image: resign(image, "faster", epoch))
+        world.controller("faster").resign()
         response = submit(decide, **arguments)
         tried.append(world.has_decided)
         return response
@@ -357,7 +357,7 @@ def full(world, **codes):
 
 def test_an_append_to_a_full_leader_elects_another_at_once_whoever_controls():
     world = World()
-    world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
+    world.controller("alive")
     began_ms = world.clock.monotonic_ms()
 
     world.watch.update([full(world)])

@@ -12,7 +12,8 @@ from unittest.mock import patch
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import KEEP, Offset
-from kafka_on_spark.controller import inspections, isr, lease, replica_tables, replication_round
+from kafka_on_spark.controller import inspections, isr, replica_tables, replication_round
+from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.sweep import SweepRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, replicas
@@ -189,7 +190,7 @@ MUTANTS = [
     ),
     Mutant(
         "a controller that sees a higher epoch than its own stops",
-        ((lease, "check_controls", _nothing),),
+        ((Term, "check", _nothing),),
         invariant="I7",
     ),
     Mutant(
