@@ -1214,9 +1214,11 @@ class Cluster:
             NotControllerError: Another process controls the cluster.
             RootAccessDeniedError: This process may write to no broker's root.
         """
-        from kafka_on_spark.controller.controller_loop import ControllerLoop, duration_ms
+        from kafka_on_spark.controller.controller_loop import ControllerLoop
 
-        return ControllerLoop(self._node).run(duration_ms(seconds))
+        if seconds is not None:
+            check_number(seconds, "seconds")
+        return ControllerLoop(self._node).run(None if seconds is None else int(seconds * 1000))
 
     @_operation(REPLICATE)
     def replicate(

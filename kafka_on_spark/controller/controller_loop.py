@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
-from kafka_on_spark.base.ids import BrokerId, Clock, PartitionKey, check_number
+from kafka_on_spark.base.ids import BrokerId, Clock, PartitionKey
 from kafka_on_spark.controller.brokers import (
     HOSTS_ENOUGH,
     continue_draining,
@@ -128,14 +128,6 @@ POLL_MS = 200.0
 reading where another process controls."""
 
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
-
-
-def duration_ms(seconds: float | None) -> int | None:
-    """Return how long to control, as `ControllerLoop.run` takes it."""
-    if seconds is None:
-        return None
-    check_number(seconds, "seconds")
-    return int(seconds * 1000)
 
 
 class ControllerLoop:
@@ -460,7 +452,7 @@ class ControllerLoop:
         moved = self._term.submit(lambda image: fence_broker(image, broker_id, cause, refused))
         self._report = replace(self._report, fenced=(*self._report.fenced, broker_id))
         self._moved.update(moved)
-        self._failed.forget(broker_id)
+        self._failed.pop(broker_id, None)
         self._refused_since.pop(broker_id, None)
         log.warning("%s; it led %d partitions", cause, len(moved))
 

@@ -218,15 +218,13 @@ class LostReplicaInspector:
         self._tasks = node.tasks
         self._wrong: dict[ReplicaUuid, float] = {}
 
-    def inspect(
-        self, image: MetadataImage, keys: Iterable[PartitionKey] | None = None
-    ) -> list[WholeReplica]:
-        """Return the lost replicas that are whole, of some partitions or of all."""
+    def inspect(self, image: MetadataImage) -> list[WholeReplica]:
+        """Return the lost replicas that are whole."""
         now_ms = self._clock.monotonic_ms()
         self._wrong = {each: at for each, at in self._wrong.items() if now_ms < at + REINSPECT_MS}
         orders = [
             order
-            for order in plan_lost_inspections(image, keys)
+            for order in plan_lost_inspections(image)
             if order.address.replica_uuid not in self._wrong
         ][:LOST_AT_ONCE_MAX]
         if not orders:
@@ -240,16 +238,10 @@ class LostReplicaInspector:
         return whole
 
 
-def plan_lost_inspections(
-    image: MetadataImage, keys: Iterable[PartitionKey] | None = None
-) -> list[InspectionOrder]:
-    """Return inspections of the replicas, of some partitions or of all, that were lost and may be
-    taken back."""
+def plan_lost_inspections(image: MetadataImage) -> list[InspectionOrder]:
+    """Return inspections of the replicas that were lost and may be taken back."""
     orders = []
-    named = None if keys is None else [(each, image.partition(each)) for each in keys]
-    for key, partition in image.partitions_needing_work() if named is None else named:
-        if partition is None:
-            continue
+    for key, partition in image.partitions_needing_work():
         for broker_id, replica_uuid in lost_replicas(image, partition):
             directory_id = image.brokers[broker_id].directory_id
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)

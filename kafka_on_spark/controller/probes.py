@@ -5,7 +5,7 @@ controller's loop and for an append that waits. A process that was frozen has se
 meanwhile: if two probes are too far apart, the count starts again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -148,8 +148,6 @@ class ProbeResult:
 
 REFUSAL_CODES: Final = frozenset(each.code for each in REFUSES_WRITES)
 
-RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
-
 
 def probe_orders(
     brokers: Iterable[BrokerRegistration],
@@ -231,12 +229,12 @@ def count_probes(counts: Counts, results: Iterable[ProbeResult]) -> None:
         counts.add(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
 
 
-class FailedProbes:
-    """Brokers whose probes fail, by this process's clock."""
+class FailedProbes(dict[BrokerId, Silence]):
+    """Brokers whose last probes failed, by this process's clock."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._silences: dict[BrokerId, Silence] = {}
 
     def take(self, result: ProbeResult, began_ms: int, session_ms: int) -> Silence | None:
         """Take the result of a probe that has just ended; return the failures in a row with it.
@@ -244,42 +242,23 @@ class FailedProbes:
         None: it did not fail, or does not count. A refusal for want of permission does not count
         as a failure, and ends a row of failures.
         """
-        failed = None
-        if not result.is_answer and not result.is_denied:
-            before, now_ms = self.of(result.broker_id), self._clock.monotonic_ms()
-            error = result.error or "it failed"
-            failed = after_failure(before, began_ms, now_ms, error, session_ms)
-        if failed is None:
-            self.forget(result.broker_id)
-        else:
-            self._silences[result.broker_id] = failed
+        broker_id = result.broker_id
+        before = self.pop(broker_id, None)
+        if result.is_answer or result.is_denied:
+            return None
+        now_ms, error = self._clock.monotonic_ms(), result.error or "it failed"
+        failed = after_failure(before, began_ms, now_ms, error, session_ms)
+        if failed is not None:
+            self[broker_id] = failed
         return failed
-
-    def forget(self, broker_id: BrokerId) -> None:
-        self._silences.pop(broker_id, None)
-
-    def keep(self, broker_ids: frozenset[BrokerId]) -> None:
-        for each in self._silences.keys() - broker_ids:
-            self.forget(each)
-
-    def __contains__(self, broker_id: BrokerId) -> bool:
-        return broker_id in self._silences
-
-    def __iter__(self) -> Iterator[BrokerId]:
-        return iter(list(self._silences))
-
-    def of(self, broker_id: BrokerId) -> Silence | None:
-        """Return a broker's failures; None: its last probe did not fail."""
-        return self._silences.get(broker_id)
 
     def silent(self, session_ms: int) -> dict[BrokerId, str]:
         """Return the brokers whose session is over, and why, in words."""
         return {
-            broker_id: str(each)
-            for broker_id, each in self._silences.items()
-            if each.is_over(session_ms)
+            broker_id: str(each) for broker_id, each in self.items() if each.is_over(session_ms)
         }
 
     def next_in_ms(self, session_ms: int) -> float:
-        waits = (next_probe_in_ms(each, session_ms) for each in self._silences.values())
+        """Return how long after the last probes the next ones are due."""
+        waits = (next_probe_in_ms(each, session_ms) for each in self.values())
         return min(waits, default=session_ms / PROBES_A_SESSION)

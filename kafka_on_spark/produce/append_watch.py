@@ -9,7 +9,7 @@ resignation are one commit. The fault may be the append's own, so it doubts its 
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -38,8 +38,6 @@ from kafka_on_spark.controller.brokers import (
     readmitted_at_ms,
     refusing_most,
 )
-from kafka_on_spark.controller.election import WholeReplica, take_back_lost
-from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.lease import LeaseWatch, alone, is_held
 from kafka_on_spark.controller.probes import (
     GAPS_A_SESSION,
@@ -147,7 +145,6 @@ class AppendWatch:
         self._may_retry_now = False
         self._refused: dict[BrokerId, RefusedWrite] = {}
         self._refuse_most = False
-        self._doubts: dict[PartitionKey, str] = {}
         self._readmitted_at_ms: dict[tuple[PartitionKey, PartitionEpoch, BrokerId], float] = {}
 
     def update(self, waits: Iterable[Wait | None]) -> None:
@@ -155,32 +152,21 @@ class AppendWatch:
         now_ms, self._may_retry_now = self._clock.monotonic_ms(), False
         self._refused = {}
         self._waits = {each.key: each for each in waits if each is not None}
-        self._failed.keep(self._members())
+        for each in self._failed.keys() - self._members():
+            del self._failed[each]
         if not self._waits:
             return
         if self._began_ms is None:
             self._began_ms, self._warn_at_ms = now_ms, now_ms + WARN_AFTER_MS
         is_over = self._lease.is_over(self._metadata.image)
         if now_ms >= self._probe_at_ms:
-            leaderless = [
-                each.key
-                for each in self._waits.values()
-                if each.partition.leader is None and LOST in each.partition.directories
-            ]
             try:
-                image = self._metadata.image
-                whole = (
-                    self._node.part(LostReplicaInspector).inspect(image, leaderless)
-                    if leaderless
-                    else []
-                )
-                now_ms = self._clock.monotonic_ms()
                 results = self._probe(now_ms)
                 self._leave_refusing(each.broker_id for each in results if each.is_refused)
                 answering = frozenset(each.broker_id for each in results if each.is_answer)
                 may_decide = self._metadata.image.settings().boolean("auto.controller")
                 if is_over and may_decide and self._is_allowed:
-                    self._decide(answering, whole, now_ms)
+                    self._decide(answering, now_ms)
             except METADATA_AWAY as error:
                 log.debug("an append can't decide: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
@@ -292,13 +278,13 @@ class AppendWatch:
         ):
             # Others reach the broker: the failures up to now say nothing about it.
             self._before[broker_id] = self._metadata.image
-            self._failed.forget(broker_id)
+            del self._failed[broker_id]
             self._failed.take(result, began_ms, self._session_ms())
 
-    def _decide(
-        self, answering: frozenset[BrokerId], whole: Sequence[WholeReplica], known_ms: int
-    ) -> None:
-        """Run a controller's pass for the partitions that wait, if one of them needs it."""
+    def _decide(self, answering: frozenset[BrokerId], known_ms: int) -> None:
+        """Run a controller's pass for the partitions that wait, if one of them needs it, so that
+        nothing is given up (`leave_isrs`). The silence of a broker that others reach is this
+        process's own fault."""
         silent = self._failed.silent(self._session_ms())
         only = {each.key: each.partition for each in self._waits.values()}
         if all(
@@ -306,45 +292,30 @@ class AppendWatch:
         ):
             return
         readmitted = self._readmitted(only, silent.keys())
-        decide = partial(self._pass, only, silent, readmitted, answering, whole, known_ms)
-        gone_on = self._metadata.submit(decide, timeout_ms=self._session_ms())
-        self._reasons = {} if gone_on is None else {**gone_on.kept, **self._doubts}
-        self._may_retry_now = gone_on is None or bool(gone_on.moved)
-        for key in () if gone_on is None else gone_on.moved:
-            log.warning("%s", self._in_words(key, "decided by this append, since nobody controls"))
 
-    def _pass(
-        self,
-        only: Mapping[PartitionKey, PartitionRegistration],
-        silent: Mapping[BrokerId, str],
-        readmitted: Collection[BrokerId],
-        answering: frozenset[BrokerId],
-        whole: Sequence[WholeReplica],
-        known_ms: int,
-        image: MetadataImage,
-    ) -> ControllerResult[GoneOn | None]:
-        """Decide as a controller's pass does, for `only` these partitions, so that nothing is given
-        up (`leave_isrs`). The silence of a broker that others reach is this process's own fault.
-
-        None: the facts are too old, or another process has claimed; read the log, and try again.
-        """
-        if self._is_late(known_ms) or image.controller != self._lease.seen:
-            return ControllerResult([], None)
-        back = take_back_lost(image, [each for each in whole if each.address.key in only])
-        result = ControllerResult(back.records, GoneOn(tuple(back.response)))
-        if not back.records:
+        def decide(image: MetadataImage) -> ControllerResult[GoneOn | None]:
+            # The facts are too old, or another process has claimed: read the log, and try again.
+            if self._is_late(known_ms) or image.controller != self._lease.seen:
+                return ControllerResult([], None)
             doubts = {each: self._doubt(image, each, readmitted) for each in silent}
-            self._doubts = {
+            failing = {each: why for each, why in silent.items() if doubts[each] is None}
+            why = f"decided by an append of {self._node.caller}: nobody controls"
+            result = leave_isrs(image, failing, only, answering, why)
+            doubted = {
                 key: f"{doubts[each]}, so the fault is of {self._node.caller}"
                 for key, partition in only.items()
                 for each in partition.isr
                 if doubts.get(each) is not None
             }
-            failing = {each: why for each, why in silent.items() if doubts[each] is None}
-            why = f"decided by an append of {self._node.caller}: nobody controls"
-            result = leave_isrs(image, failing, only, answering, why)
-        decided = alone(image, result, self._node.controller_id, OF_APPEND)
-        return ControllerResult(decided.records, decided.response)
+            kept = replace(result.response, kept={**result.response.kept, **doubted})
+            decided = alone(image, result, self._node.controller_id, OF_APPEND)
+            return ControllerResult(decided.records, kept)
+
+        gone_on = self._metadata.submit(decide, timeout_ms=self._session_ms())
+        self._reasons = {} if gone_on is None else dict(gone_on.kept)
+        self._may_retry_now = gone_on is None or bool(gone_on.moved)
+        for key in () if gone_on is None else gone_on.moved:
+            log.warning("%s", self._in_words(key, "decided by this append, since nobody controls"))
 
     def _is_late(self, known_ms: int) -> bool:
         """Return whether facts of then are too old: after a freeze, or after conflicts."""
@@ -403,7 +374,7 @@ class AppendWatch:
             self._session_ms(), self._metadata.image.settings().integer("controller.lease.ms")
         )
         now_ms = self._clock.monotonic_ms()
-        failing = [self._failed.of(each) for each in partition.isr]
+        failing = [self._failed.get(each) for each in partition.isr]
         return partition.partition_epoch == wait.partition.partition_epoch and any(
             each is not None and now_ms - each.since_ms < patience_ms for each in failing
         )
@@ -413,7 +384,7 @@ class AppendWatch:
         warning; 1 ms if something was decided."""
         if self._may_retry_now:
             return 1.0
-        if not any(True for _ in self._failed):
+        if not self._failed:
             return pause_ms
         due_ms = min(self._probe_at_ms, self._warn_at_ms)
         return min(pause_ms, max(due_ms - self._clock.monotonic_ms(), 1.0))
@@ -428,9 +399,7 @@ class AppendWatch:
         denied = [
             f"{caller} may not write to broker {each}" for each in isr if each in self._denied
         ]
-        failing = [
-            f"broker {each}: {self._failed.of(each)}" for each in isr if each in self._failed
-        ]
+        failing = [f"broker {each}: {self._failed[each]}" for each in isr if each in self._failed]
         next_words = self._next_words(key, bool(failing))
         return "; ".join([*denied, *failing, *([next_words] if next_words else [])]) or None
 
@@ -440,9 +409,9 @@ class AppendWatch:
         if partition.leader is None and len(lost) == len(partition.isr):
             return (
                 f"the last replica in sync, on broker {', '.join(map(str, lost))}, is lost: give"
-                " its disk back as it was, or run a controller, which has another replica lead that"
-                " has all committed records; if none has, an unclean election gives up what is lost"
-                " (kafka-on-spark leader-election --election-type unclean)"
+                " its disk back as it was and run a controller, which takes it back, or has another"
+                " replica lead that has all committed records; if none has, an unclean election"
+                " gives up what is lost (kafka-on-spark leader-election --election-type unclean)"
             )
         if key in self._reasons:
             return f"nothing is decided: {self._reasons[key]}"

@@ -23,7 +23,7 @@ from kafka_on_spark.controller.commands import (
     DELETE_TOPIC,
     serve_requests,
 )
-from kafka_on_spark.controller.controller_loop import ExpiryChecks, duration_ms, silent_groups
+from kafka_on_spark.controller.controller_loop import ExpiryChecks, silent_groups
 from kafka_on_spark.controller.inspections import LostReplicaInspector, inspect_replica
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
@@ -230,13 +230,6 @@ def test_a_claim_of_a_lease_that_moved_is_none(world):
     assert claim(world.image, "late", "why", seen=stale).response is None
     with pytest.raises(UnknownTopicOrPartitionError):
         run(world.process("me"), DELETE_TOPIC.order(name="nothing"))
-
-
-@pytest.mark.parametrize(
-    "seconds, expected", [(None, None), (0, 0), (2.5, 2500), (60, 60_000)], ids=str
-)
-def test_how_long_to_control_is_in_seconds(seconds, expected):
-    assert duration_ms(seconds) == expected
 
 
 SESSION_MS = 9000

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +16,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionEpoch
 from kafka_on_spark.controller.election import change_record
-from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
@@ -51,7 +49,6 @@ class World:
             self.metadata,
             self.clock,
             given={probe_task: self.probe},
-            parts={LostReplicaInspector: SimpleNamespace(inspect=lambda image, keys: [])},
         )
         self.node.controller_id, self.node.caller = "me", "process 7 on host"
         self.watch = AppendWatch(self.node, is_allowed=is_allowed)
