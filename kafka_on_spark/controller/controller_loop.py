@@ -8,7 +8,7 @@ seconds, so between two of them the controller renews its lease, or it would cou
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kafka_on_spark.base.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ControllerReport:
     """What a controller's passes decided.
 
@@ -199,7 +199,8 @@ class ControllerLoop:
                 self._wait(min(interval_ms, duration_ms - elapsed_ms))
         finally:
             self._term.resign()
-        return replace(self._report, leaders_moved=len(self._moved))
+        self._report.leaders_moved = len(self._moved)
+        return self._report
 
     def _claim(self, wait_ms_max: int) -> Term:
         watch = LeaseWatch(self._clock)
@@ -258,7 +259,7 @@ class ControllerLoop:
         began_ms = self._clock.monotonic_ms()
         if self._after_pass is not None:
             self._report, self._moved = ControllerReport(), set()
-        self._report = replace(self._report, passes=self._report.passes + 1)
+        self._report.passes += 1
         self._lead()
         self._after_part()
         if not self._is_dry_run:
@@ -274,15 +275,10 @@ class ControllerLoop:
         node.part(silent_groups).run(self._metadata.image, term.submit)
         self._after_part()
         with operating(CLEAN):
-            removed = node.part(TableRemoval).clean(term.check)
+            self._report.tables_removed += node.part(TableRemoval).clean(term.check)
         self._after_part()
-        report = node.part(Upkeep).run_share(submit=term.submit, after_part=self._after_part)
-        deleted = sum(row.count for row in report.rows if row.kind == RETENTION)
-        self._report = replace(
-            self._report,
-            tables_removed=self._report.tables_removed + removed,
-            records_deleted=self._report.records_deleted + deleted,
-        )
+        done = node.part(Upkeep).run_share(submit=term.submit, after_part=self._after_part)
+        self._report.records_deleted += sum(row.count for row in done.rows if row.kind == RETENTION)
 
     def _lead(self) -> None:
         """Decide who lives, who leads and what moves."""
@@ -438,7 +434,7 @@ class ControllerLoop:
     def _note_denied(self, broker_id: BrokerId, error: str) -> None:
         """Note that a root refuses this process, which learns nothing about the broker by it."""
         if broker_id not in self._report.denied:
-            self._report = replace(self._report, denied=(*self._report.denied, broker_id))
+            self._report.denied += (broker_id,)
             level = logging.DEBUG if broker_id in self._denied else logging.WARNING
             log.log(level, "broker %d can't be judged by this process: %s", broker_id, error)
         if len(self._report.denied) == len(self._metadata.image.brokers):
@@ -450,7 +446,7 @@ class ControllerLoop:
     def _fence(self, broker_id: BrokerId, why: str, refused: RefusedWrite | None = None) -> None:
         cause = f"broker {broker_id}: {why}"
         moved = self._term.submit(lambda image: fence_broker(image, broker_id, cause, refused))
-        self._report = replace(self._report, fenced=(*self._report.fenced, broker_id))
+        self._report.fenced += (broker_id,)
         self._moved.update(moved)
         self._failed.pop(broker_id, None)
         self._refused_since.pop(broker_id, None)
@@ -459,7 +455,7 @@ class ControllerLoop:
     def _unfence(self, broker_id: BrokerId) -> None:
         cause = f"broker {broker_id}: answers again, with the disk it was registered with"
         moved = self._term.submit(lambda image: unfence_broker(image, broker_id, cause))
-        self._report = replace(self._report, unfenced=(*self._report.unfenced, broker_id))
+        self._report.unfenced += (broker_id,)
         self._moved.update(moved)
         log.info("%s", cause)
 

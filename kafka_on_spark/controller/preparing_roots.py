@@ -293,12 +293,11 @@ def prepare_voter(
 def mark_former_voter(voter: Voter, options: StorageOptions) -> bool:
     """Write on a former voter's root that it is none, if that can be reached; return whether it was
     written."""
-    with suppress(InvalidRootError):
-        try:
-            return mark_removed(voter.root, voter.key.directory_id, options, is_removed=True)
-        except KafkaOnSparkError as error:
-            log.info("the root of the former voter %s is not marked: %s", voter, error)
-    return False
+    try:
+        return mark_removed(voter.root, voter.key.directory_id, options, is_removed=True)
+    except KafkaOnSparkError as error:
+        log.info("the root of the former voter %s is not marked: %s", voter, error)
+        return False
 
 
 def tell_voters(node: Node) -> None:

@@ -28,7 +28,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid, TopicPartition
 from kafka_on_spark.controller.election import change_record, elect_leader
-from kafka_on_spark.controller.topics import NewUuid
+from kafka_on_spark.controller.topics import NewUuid, checked_replicas
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
@@ -340,32 +340,15 @@ def check_target(
     """Return the target replicas of a partition, checked."""
     current = registered_partition(image, key).replicas
     name = image.name_of(key)
-    if not isinstance(target, list | tuple) or not all(isinstance(each, int) for each in target):
-        raise InvalidReplicaAssignmentError(
-            f"{name} can't be on brokers {target!r}: give a list of brokers' numbers"
-        )
-    if not target or len(set(target)) != len(target):
-        raise InvalidReplicaAssignmentError(
-            f"{name} can't be on brokers {list(target)}: name at least one, and each once"
-        )
-    unknown = set(target) - image.brokers.keys()
-    if unknown:
-        raise InvalidReplicaAssignmentError(
-            f"{name} can't be on brokers {sorted(unknown)}, which are not registered: name some"
-            f" of {sorted(image.brokers)}"
-        )
-    idle = [
-        each for each in target if each not in current and not image.is_eligible(BrokerId(each))
-    ]
+    brokers = checked_replicas(image, name, target)
+    idle = [each for each in brokers if each not in current and not image.is_eligible(each)]
     if idle:
-        states = ", ".join(
-            f"{each} is {image.brokers[BrokerId(each)].state.value}" for each in idle
-        )
+        states = ", ".join(f"{each} is {image.brokers[each].state.value}" for each in idle)
         raise InvalidReplicaAssignmentError(
             f"{name} can't move to brokers that take no replicas now, {states}: bring them back"
             " first, or name others"
         )
-    return tuple(BrokerId(each) for each in target)
+    return brokers
 
 
 def registered_partition(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:

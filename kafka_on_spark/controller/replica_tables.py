@@ -301,7 +301,6 @@ class TableRemoval:
         self._lock = threading.Lock()
         self._seen: MetadataImage | None = None
         self._times: dict[Incarnation, int] = {}
-        self._unknown_replicas: set[Incarnation] = set()
         self._due_ms: dict[TopicId, int] = {}
         self._listed: set[tuple[BrokerId, DirectoryId]] = set()
 
@@ -388,24 +387,20 @@ class TableRemoval:
                 log.warning("broker %s could not be listed: %s", order.broker.broker_id, found)
             else:
                 self._listed.add(disk)
-        # What topics that wait for nothing had is known to the log still.
+        # What topics that wait for nothing had is known to the log.
         self._times = {
             each: at for each, at in self._times.items() if each.key.topic_id in self._due_ms
         }
         return removed
 
     def _catch_up(self) -> MetadataImage:
-        """Catch up on the metadata, and note the replicas that were unassigned since."""
+        """Catch up on the metadata, and note the replicas that were unassigned since: by the time
+        of the image at the latest."""
         image = self._metadata.catch_up()
-        seen = image if self._seen is None else self._seen
-        unassigned = frozenset(unassigned_between(seen, image))
-        if unassigned:
-            batches = self._metadata.log.read(from_offset=seen.offset, to_offset=image.offset)
-            for replica, time_ms in times_unassigned([(seen, batches)], unassigned).items():
-                self._times[replica] = time_ms
-                self._unknown_replicas.discard(replica)
-                topic_id = replica.key.topic_id
-                self._wait_for(topic_id, time_ms + _delay_ms(image, topic_id))
+        for replica in unassigned_between(image if self._seen is None else self._seen, image):
+            self._times[replica] = image.time_ms
+            topic_id = replica.key.topic_id
+            self._wait_for(topic_id, image.time_ms + _delay_ms(image, topic_id))
         self._seen = image
         return image
 
@@ -416,19 +411,14 @@ class TableRemoval:
         self, image: MetadataImage, tables: Iterable[FoundTable]
     ) -> list[tuple[FoundTable, int]]:
         """Return the tables that are assigned no more, and since when (ms since 1970 UTC)."""
-        found = {
-            table.replica: table
-            for table in tables
-            if not is_assigned(image, table.replica) and table.replica not in self._unknown_replicas
-        }
-        unseen = frozenset(each for each in found if each not in self._times)
-        if unseen:
-            self._look_up(unseen)
-        return [(table, self._times[each]) for each, table in found.items() if each in self._times]
+        found = {table.replica: table for table in tables if not is_assigned(image, table.replica)}
+        unseen = frozenset(found.keys() - self._times.keys())
+        times = {**self._times, **(self._look_up(unseen) if unseen else {})}
+        return [(table, times[each]) for each, table in found.items() if each in times]
 
-    def _look_up(self, replicas: frozenset[Incarnation]) -> None:
-        """Read in the log when replicas were unassigned that this process has not seen go. A table
-        of whose replica the history that is left says nothing stays."""
+    def _look_up(self, replicas: frozenset[Incarnation]) -> dict[Incarnation, int]:
+        """Return when replicas were unassigned that this process has not seen go, by the log. A
+        table of whose replica the history that is left says nothing stays."""
 
         def pieces() -> Iterator[tuple[MetadataImage, Sequence[MetadataBatch]]]:
             try:
@@ -442,17 +432,15 @@ class TableRemoval:
             log.warning(
                 "%d tables are left alone: no history to judge them by: %s", len(replicas), error
             )
-            return
-        self._times |= times
-        unknown = sorted(replicas - times.keys())
-        self._unknown_replicas.update(unknown)
-        if unknown:
+            return {}
+        if unknown := sorted(replicas - times.keys()):
             log.warning(
                 "%d tables are of replicas that the metadata log has never heard of, such as %s:"
                 " they are left alone",
                 len(unknown),
                 unknown[0],
             )
+        return times
 
     def _remove_all(
         self,

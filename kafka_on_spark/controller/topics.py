@@ -382,18 +382,18 @@ def check_assignment(
     """
     error = InvalidReplicaAssignmentError
     check_mapping(assignment, "replica_assignment", "partitions and lists of broker ids", error)
+    checked = {}
     for number, replicas in assignment.items():
         check_whole_number(number, "a partition of replica_assignment", error)
-        for each in listed(replicas, f"the brokers of partition {number}", "broker ids", error):
-            check_whole_number(each, f"a broker of partition {number}", error)
+        checked[number] = checked_replicas(image, f"partition {number}", replicas)
     wanted = range(max(len(assignment), 1)) if numbers is None else numbers
-    if sorted(assignment) != list(wanted):
+    if sorted(checked) != list(wanted):
         raise InvalidReplicaAssignmentError(
             f"the assignment names partitions {sorted(assignment)}: name each from {wanted[0]}"
             f" {'on' if numbers is None else f'to {wanted[-1]}'}, no gap"
         )
-    sizes = {len(replicas) for replicas in assignment.values()}
-    if len(sizes) != 1 or 0 in sizes:
+    sizes = {len(replicas) for replicas in checked.values()}
+    if len(sizes) != 1:
         raise InvalidReplicaAssignmentError(
             f"the assignment gives partitions {sorted(sizes)} replicas: give all the same number"
         )
@@ -402,23 +402,27 @@ def check_assignment(
             f"the assignment gives partitions {sizes.pop()} replicas, and the topic's have"
             f" {replication_factor}: give as many"
         )
-    for number, replicas in assignment.items():
-        _check_brokers(image, number, replicas)
-    return [tuple(BrokerId(each) for each in assignment[number]) for number in wanted]
+    for number, brokers in checked.items():
+        if not any(map(image.is_eligible, brokers)):
+            raise InvalidReplicaAssignmentError(
+                f"partition {number} would be on fenced brokers only, {list(brokers)}: name"
+                " at least one that is active"
+            )
+    return [checked[number] for number in wanted]
 
 
-def _check_brokers(image: MetadataImage, number: int, replicas: Sequence[int]) -> None:
-    unknown = set(replicas) - image.brokers.keys()
-    if unknown or len(set(replicas)) != len(replicas):
+def checked_replicas(image: MetadataImage, name: object, replicas: object) -> tuple[BrokerId, ...]:
+    """Return the brokers given for the partition `name`, checked: registered, each once."""
+    error = InvalidReplicaAssignmentError
+    brokers = listed(replicas, f"the brokers of {name}", "broker ids", error)
+    for each in brokers:
+        check_whole_number(each, f"a broker of {name}", error)
+    if not brokers or len(set(brokers)) != len(brokers) or set(brokers) - image.brokers.keys():
         raise InvalidReplicaAssignmentError(
-            f"partition {number} can't be on brokers {list(replicas)}: name each registered"
-            f" broker once at most (registered: {sorted(image.brokers)})"
+            f"{name} can't be on brokers {brokers}: name at least one registered broker, and each"
+            f" once at most (registered: {sorted(image.brokers)})"
         )
-    if not any(image.is_eligible(BrokerId(each)) for each in replicas):
-        raise InvalidReplicaAssignmentError(
-            f"partition {number} would be on fenced brokers only, {list(replicas)}: name"
-            " at least one that is active"
-        )
+    return tuple(map(BrokerId, brokers))
 
 
 def place_partitions(

@@ -188,7 +188,7 @@ def test_waits(under_way, fenced):
 REFUSED = [
     pytest.param((),            InvalidReplicaAssignmentError, "name at least one",              id="empty"),
     pytest.param((1, 1),        InvalidReplicaAssignmentError, "each once",                      id="duplicate"),
-    pytest.param((1, 9),        InvalidReplicaAssignmentError, r"\[9\], which are not registered", id="unknown"),
+    pytest.param((1, 9),        InvalidReplicaAssignmentError, r"\[1, 9\]: name at least one registered", id="unknown"),
     pytest.param((1, 5),        InvalidReplicaAssignmentError, "5 is fenced",                    id="fenced"),
     pytest.param((1, 6),        InvalidReplicaAssignmentError, "6 is draining",                  id="draining"),
 ]

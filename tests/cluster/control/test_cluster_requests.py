@@ -98,8 +98,8 @@ def test_partitions_with_records_are_removed_only_when_told_to_drop_them(cluster
 
 # fmt: off
 TARGETS = [
-    pytest.param({("orders", 0): 4},         InvalidReplicaAssignmentError, "can't be on brokers 4: give a list",       id="no-list"),
-    pytest.param({("orders", 0): ["4"]},     InvalidReplicaAssignmentError, "give a list of brokers' numbers",          id="texts"),
+    pytest.param({("orders", 0): 4},         InvalidReplicaAssignmentError, "the brokers of orders-0 can't be 4",       id="no-list"),
+    pytest.param({("orders", 0): ["4"]},     InvalidReplicaAssignmentError, "a broker of orders-0 can't be '4'",        id="texts"),
     pytest.param({"orders": [1, 2, 4]},      InvalidRequestError,           "'orders' names no partition",                       id="no-pair"),
     pytest.param({("orders", 2): [1, 2, 4]}, UnknownTopicOrPartitionError,  "topic 'orders' has no partition 2",        id="no-partition"),
 ]
