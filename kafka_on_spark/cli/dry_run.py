@@ -16,7 +16,7 @@ from kafka_on_spark.base.ids import BrokerId, Clock, ControllerEpoch, DirectoryI
 from kafka_on_spark.cli.verbs import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
-from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.commands import Command, to_json
 from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.quorum.voter_changes import voters_record, with_new_voter
@@ -45,7 +45,7 @@ class DryRun(Cluster):
 
     def _run(self, command: Command[T], **arguments: object) -> T:
         image = self._metadata.catch_up()
-        self.end_with(command.order(**arguments).decide(image, ID_SOURCE).records)
+        self.end_with(command.decide(image, ID_SOURCE, to_json(arguments)).records)
 
     def end_with(self, records: Iterable[Record]) -> NoReturn:
         """Take down what was decided, and end by DryRunEnd."""

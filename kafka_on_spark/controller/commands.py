@@ -122,25 +122,15 @@ class Command(Generic[T]):
     cause: str = ""
     ids: tuple[str, ...] = ()
 
-    def order(self, **arguments: object) -> "CommandOrder[T]":
-        """Return the command with arguments, as a request carries it."""
-        return CommandOrder(self, {name: to_json(value) for name, value in arguments.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class CommandOrder(Generic[T]):
-    """A command to decide, with its arguments by name, as JSON holds them."""
-
-    command: Command[T]
-    arguments: Mapping[str, Any]
-
-    def decide(self, image: MetadataImage, id_source: IdSource) -> ControllerResult[T]:
-        """Return what the command leads to on `image`."""
-        given = {name: from_json(value) for name, value in self.arguments.items()}
-        own = {name: getattr(id_source, name) for name in self.command.ids}
-        if self.command.cause:
-            own["cause"] = self.command.cause.format_map(given)
-        return self.command.decision(image, **given, **own)
+    def decide(
+        self, image: MetadataImage, id_source: IdSource, arguments: Mapping[str, Any]
+    ) -> ControllerResult[T]:
+        """Return what the command leads to on `image`. `arguments`: by name, as JSON holds them."""
+        given = {name: from_json(value) for name, value in arguments.items()}
+        own = {name: getattr(id_source, name) for name in self.ids}
+        if self.cause:
+            own["cause"] = self.cause.format_map(given)
+        return self.decision(image, **given, **own)
 
 
 def _elect_unclean(
@@ -206,10 +196,11 @@ COMMANDS: Final[Mapping[str, Command[Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an AdminRequestRecord says: the command, the process that asks, and how long it waits
-    (`deadline_at_ms`: by its wall clock)."""
+    """What an AdminRequestRecord says: the command, its arguments as JSON holds them, the process
+    that asks, and how long it waits (`deadline_at_ms`: by its wall clock)."""
 
-    order: CommandOrder[Any]
+    command: Command[Any]
+    arguments: Mapping[str, Any]
     asked_by: str
     timeout_ms: int
     deadline_at_ms: int
@@ -219,14 +210,14 @@ def request_record(request: Request, request_id: str) -> AdminRequestRecord:
     text = json.dumps(
         {
             "id": request_id,
-            "command": request.order.command.name,
-            "arguments": request.order.arguments,
+            "command": request.command.name,
+            "arguments": request.arguments,
             "asked_by": request.asked_by,
             "timeout_ms": request.timeout_ms,
             "deadline_at_ms": request.deadline_at_ms,
         }
     )
-    cause = f"{request.order.command.name} asked for by {request.asked_by}"
+    cause = f"{request.command.name} asked for by {request.asked_by}"
     return AdminRequestRecord(request=text, cause=cause)
 
 
@@ -234,9 +225,9 @@ def request_of(record: AdminRequestRecord) -> Request:
     """Return the request of a record."""
     try:
         said = parse_json(record.request)
-        command = COMMANDS[said["command"]]
         return Request(
-            order=CommandOrder(command, dict(said["arguments"])),
+            command=COMMANDS[said["command"]],
+            arguments=dict(said["arguments"]),
             asked_by=str(said["asked_by"]),
             timeout_ms=int(said["timeout_ms"]),
             deadline_at_ms=int(said["deadline_at_ms"]),
@@ -268,14 +259,14 @@ def answer(
     cause = "a request that is none"
     try:
         request = request_of(record)
-        cause = f"{request.order.command.name} asked for by {request.asked_by}"
+        cause = f"{request.command.name} asked for by {request.asked_by}"
         is_new = unseen_ms is not None and unseen_ms < request.timeout_ms
         if not is_new and now_ms > request.deadline_at_ms:
             raise RequestTimedOutError(
-                f"nobody has decided on {request.order.command.name} in the"
+                f"nobody has decided on {request.command.name} in the"
                 f" {request.timeout_ms} ms given: it was not run, ask again"
             )
-        result = request.order.decide(image, id_source)
+        result = request.command.decide(image, id_source, request.arguments)
         decided.extend(result.records)
         text = json.dumps({"code": NO_ERROR, "response": to_json(result.response)})
     except KafkaOnSparkError as error:
@@ -366,9 +357,10 @@ def run_command(node: Node, command: Command[T], **arguments: object) -> T:
             request; look whether it took effect.
         And what the command's decision raises, here or at the controller.
     """
-    order, timeout_ms = command.order(**arguments), node.timeout_ms
+    timeout_ms = node.timeout_ms
     request = Request(
-        order=order,
+        command=command,
+        arguments=to_json(arguments),
         asked_by=node.controller_id,
         timeout_ms=timeout_ms,
         deadline_at_ms=node.clock.now_ms() + timeout_ms,
@@ -377,7 +369,7 @@ def run_command(node: Node, command: Command[T], **arguments: object) -> T:
     watch = LeaseWatch(node.clock)
     node.metadata.catch_up()
     with node.metadata.watching(record) as result_of:
-        is_decided, response = node.submit(partial(_decide_or_ask, node, watch, order, record))
+        is_decided, response = node.submit(partial(_decide_or_ask, node, watch, request, record))
         if is_decided:
             return cast(T, response)
         try:
@@ -396,13 +388,13 @@ def run_command(node: Node, command: Command[T], **arguments: object) -> T:
 def _decide_or_ask(
     node: Node,
     watch: LeaseWatch,
-    order: CommandOrder[T],
+    request: Request,
     record: AdminRequestRecord,
     image: MetadataImage,
-) -> ControllerResult[tuple[bool, T | None]]:
+) -> ControllerResult[tuple[bool, Any]]:
     """Decide a command if nobody holds the lease, or if there is nothing to commit; else commit the
     request. Answer: whether it is decided, and its response."""
-    result = order.decide(image, node.ids)
+    result = request.command.decide(image, node.ids, request.arguments)
     if result.records and not watch.is_over(image):
         return ControllerResult([record], (False, None))
     claimed = alone(image, result, node.controller_id, ONE_COMMAND)

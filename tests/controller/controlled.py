@@ -7,7 +7,6 @@ from kafka_on_spark.base.ids import BrokerEpoch, BrokerId, IdSource
 from kafka_on_spark.controller.commands import (
     CREATE_TOPIC,
     Request,
-    from_json,
     request_record,
     run_command,
 )
@@ -108,24 +107,28 @@ class World:
 
 
 def create(name, **configs):
-    return CREATE_TOPIC.order(
-        name=name,
-        partition_count=1,
-        replication_factor=1,
-        replica_assignment=None,
-        configs=configs,
-    )
+    """Return the command that creates a topic, and its arguments."""
+    return CREATE_TOPIC, {
+        "name": name,
+        "partition_count": 1,
+        "replication_factor": 1,
+        "replica_assignment": None,
+        "configs": configs,
+    }
 
 
 def run(process, order, timeout_ms=TIMEOUT_MS):
     process.timeout_ms = timeout_ms
-    return run_command(process, order.command, **from_json(order.arguments))
+    command, arguments = order
+    return run_command(process, command, **arguments)
 
 
 def pending(world, order, *, timeout_ms=TIMEOUT_MS, asked_by="dead"):
     """Have a request pending that nobody waits for any more."""
+    command, arguments = order
     request = Request(
-        order=order,
+        command=command,
+        arguments=arguments,
         asked_by=asked_by,
         timeout_ms=timeout_ms,
         deadline_at_ms=world.clock.now_ms() + timeout_ms,

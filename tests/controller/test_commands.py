@@ -23,7 +23,6 @@ from kafka_on_spark.controller.commands import (
     ALTER_TOPIC_CONFIGS,
     COMMANDS,
     CREATE_TOPIC,
-    DELETE_TOPIC,
     Command,
     Request,
     from_json,
@@ -58,7 +57,10 @@ def test_what_is_so_already_is_answered_at_once_and_writes_nothing(world):
     world.controller()
     before = world.log.end_offset
 
-    run(world.process("me"), ALTER_TOPIC_CONFIGS.order(name="orders", configs={"retention.ms": 5}))
+    run(
+        world.process("me"),
+        (ALTER_TOPIC_CONFIGS, {"name": "orders", "configs": {"retention.ms": 5}}),
+    )
 
     assert world.log.end_offset == before
 
@@ -127,8 +129,10 @@ def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
 def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew_ms):
     active = world.controller()
     serve_requests(active, world.id_source)
+    command, arguments = create("orders")
     request = Request(
-        order=create("orders"),
+        command=command,
+        arguments=arguments,
         asked_by="me",
         timeout_ms=5_000,
         deadline_at_ms=world.clock.now_ms() + skew_ms,
@@ -177,7 +181,7 @@ def test_a_request_that_breaks_its_decision_is_answered_and_harms_nobody_after_i
     active = world.controller()
     COMMANDS["broken"] = Command("broken", broken)
     try:
-        pending(world, COMMANDS["broken"].order())
+        pending(world, (COMMANDS["broken"], {}))
         pending(world, create("orders"))
         serve_requests(active, world.id_source)
     finally:
@@ -227,7 +231,7 @@ def test_what_has_no_code_is_raised_as_an_error_of_the_package(world):
 
 def test_an_argument_that_no_request_can_carry_is_refused_before_anything_is_written():
     with pytest.raises(InvalidRequestError, match="can't be given <object object"):
-        DELETE_TOPIC.order(name=object())
+        to_json({"name": object()})
 
 
 def test_a_waiter_that_sees_no_renewal_for_a_lease_decides_its_own_request(world):
@@ -404,7 +408,8 @@ def test_every_command_goes_by_its_name():
 
 def test_a_request_is_read_back_from_its_record():
     request = Request(
-        order=CREATE_TOPIC.order(name="orders", replica_assignment={0: [1, 2]}),
+        command=CREATE_TOPIC,
+        arguments=to_json({"name": "orders", "replica_assignment": {0: [1, 2]}}),
         asked_by="me",
         timeout_ms=5,
         deadline_at_ms=7,

@@ -57,7 +57,7 @@ def test_the_loop_answers_while_it_probes_a_root_that_fails(world):
     assert world.image.topic("orders").configs == {"retention.ms": "5"}
 
 
-ALTER = ALTER_TOPIC_CONFIGS.order(name="orders", configs={"retention.ms": 5})
+ALTER = (ALTER_TOPIC_CONFIGS, {"name": "orders", "configs": {"retention.ms": 5}})
 
 
 def renewals_of(world):
@@ -229,7 +229,7 @@ def test_a_claim_of_a_lease_that_moved_is_none(world):
     world.controller()
     assert claim(world.image, "late", "why", seen=stale).response is None
     with pytest.raises(UnknownTopicOrPartitionError):
-        run(world.process("me"), DELETE_TOPIC.order(name="nothing"))
+        run(world.process("me"), (DELETE_TOPIC, {"name": "nothing"}))
 
 
 SESSION_MS = 9000

@@ -10,7 +10,13 @@ from itertools import count
 from kafka_on_spark.base.errors import ProtocolError
 from kafka_on_spark.base.ids import NO_CHAIN, IdSource, Offset
 from kafka_on_spark.controller.brokers import continue_draining
-from kafka_on_spark.controller.commands import Request, answer, request_record, response_of
+from kafka_on_spark.controller.commands import (
+    Request,
+    answer,
+    request_record,
+    response_of,
+    to_json,
+)
 from kafka_on_spark.controller.election import (
     elect_by_inspections,
     elect_preferred,
@@ -108,17 +114,19 @@ class Timeline:
 
     def command(self, kind, through_log=False, **arguments):
         """Run a command: at once, or as a request and its answer, which must come to the same."""
-        order = kind.order(**arguments)
+        given = to_json(arguments)
         if not through_log:
-            return self.commit(lambda image: order.decide(image, self.id_source))
-        request = Request(order=order, asked_by="me", timeout_ms=1, deadline_at_ms=NOW_MS)
+            return self.commit(lambda image: kind.decide(image, self.id_source, given))
+        request = Request(
+            command=kind, arguments=given, asked_by="me", timeout_ms=1, deadline_at_ms=NOW_MS
+        )
         record = request_record(request, f"request {len(self.batches)}")
         self._append(ControllerResult([record], None))
         first = next(self._ids)
         self._ids = count(first)
         result = self._answered(record)
         try:
-            direct = self._from(first, lambda image: order.decide(image, self.id_source))
+            direct = self._from(first, lambda image: kind.decide(image, self.id_source, given))
         except ProtocolError as error:
             direct = error
         self._append(result)
