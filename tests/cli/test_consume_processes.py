@@ -94,7 +94,6 @@ def test_two_calls_of_a_group_share_the_records_and_one_goes_on_for_both(call, n
 
 
 def _shares(cluster, group):
-    """Return how many partitions each member has."""
     if group not in cluster.list_groups():
         return []
     members = cluster.describe_group_members(group).members

@@ -37,7 +37,6 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print how many vectors of each file and kind ran, wholly or in part, and what was left out."""
     rows = defaultdict(Counter)
     reasons = defaultdict(Counter)
     for report in (each for stats in terminalreporter.stats.values() for each in stats):

@@ -79,7 +79,6 @@ class Page:
         self.page.evaluate("view => { location.hash = `#/${view}`; }", view)
 
     def see(self, text):
-        """Wait until a text is on the page, and return its first place."""
         place = self.page.get_by_text(text).first
         place.wait_for(state="visible")
         return place

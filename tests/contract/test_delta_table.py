@@ -1,20 +1,18 @@
 """A replica is a plain Delta table: any Delta reader reads it, at every version."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.log.replicas import TABLE_SCHEMA, commit_decided
 from kafka_on_spark.log.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
-from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
 
@@ -40,7 +38,6 @@ def lead(replica, epoch, cut=None):
 
 
 def write(replica, address, *segments, epoch=0, producer=None):
-    """Stage one segment for each list of values, and append them as one batch."""
     made = []
     for values in segments:
         rows = [
@@ -174,20 +171,6 @@ def test_a_replicas_newest_commit_has_all_its_counters_of_the_log(replica, uri, 
     }
 
 
-def test_lost_file_of_a_batch_makes_the_replica_corrupt(replica, uri, delta_disks):
-    """The commit still names both segments; one `add` alone would be a torn batch."""
-    lead(replica, 0)
-    write(replica, delta_disks.addresses[1], [b"a"], [b"b"])
-    newest = Path(uri) / "_delta_log" / f"{2:020d}.json"
-    lines = newest.read_text().splitlines()
-    torn = [line for line in lines if '"base_offset":"1"' not in line]
-    assert len(torn) == len(lines) - 1
-    newest.write_text("\n".join(torn))
-
-    with pytest.raises(CorruptLogError):
-        delta_disks.reopened().open(delta_disks.addresses[1]).load()
-
-
 @pytest.mark.parametrize("folder", ["../", "/tmp/", "below/", "s3://bucket/"])
 def test_commit_that_names_a_file_outside_of_the_replicas_folder_is_corrupt(
     replica, uri, delta_disks, folder
@@ -199,38 +182,3 @@ def test_commit_that_names_a_file_outside_of_the_replicas_folder_is_corrupt(
 
     with pytest.raises(CorruptLogError):
         delta_disks.reopened().open(delta_disks.addresses[1]).load()
-
-
-def test_a_table_that_was_removed_below_an_open_handle_is_lost(replica, uri):
-    lead(replica, 0)
-    Path(uri).rename(f"{uri}-away")
-
-    with pytest.raises(ReplicaLostError):
-        replica.load()
-
-
-@pytest.mark.parametrize("has_mount_point", [True, False])
-def test_a_table_is_not_created_where_the_disk_has_just_gone(
-    delta_disks, monkeypatch, has_mount_point
-):
-    """What is created below a disk's mount point is hidden as soon as the disk is back."""
-    address = delta_disks.addresses[1]
-    root = Path(address.root)
-    away = root.with_name(f"{root.name}-away")
-    create = DeltaLog.create
-
-    def create_after_the_disk_has_gone(*args, **kwargs):
-        root.rename(away)
-        if has_mount_point:
-            root.mkdir()
-        return create(*args, **kwargs)
-
-    monkeypatch.setattr(DeltaLog, "create", create_after_the_disk_has_gone)
-    try:
-        expected = "not the disk it was" if has_mount_point else "can't create a table"
-        with pytest.raises(KafkaStorageError, match=expected):
-            delta_disks.replicas.create(address)
-        assert root.exists() == has_mount_point
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-        away.rename(root)  # other tests use it

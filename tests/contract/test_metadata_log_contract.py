@@ -70,18 +70,6 @@ def test_append_above_the_end_is_a_conflict(metadata_logs):
         metadata_logs().append(settings("a"), STAMP, expected_offset=at(3))
 
 
-def test_loser_can_go_on_at_the_new_end(metadata_logs):
-    winner, loser = metadata_logs(), metadata_logs()
-    loser.read(from_offset=at(0))
-    won = winner.append(settings("a", "b"), STAMP, expected_offset=at(0))
-    with pytest.raises(CommitConflictError):
-        loser.append(settings("c"), STAMP, expected_offset=at(0))
-
-    after = loser.append(settings("c"), STAMP, expected_offset=at(2))
-
-    assert winner.read(from_offset=at(0)) == [won, after]
-
-
 def test_log_that_went_back_stops_everything(metadata_logs):
     log = metadata_logs()
     log.append(settings("a"), STAMP, expected_offset=at(0))

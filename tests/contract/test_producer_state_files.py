@@ -194,24 +194,6 @@ def test_a_producers_file_whose_write_has_an_unknown_outcome_is_passed_over():
     assert decode_producers(content, uuid, file) == KEPT
 
 
-class _TakesAll:
-    """Files of a root on which others take every number first."""
-
-    def write_if_absent(self, path, content):
-        return False
-
-    def names(self, folder):
-        return []
-
-
-def test_who_loses_every_number_is_told_to_try_again_and_not_to_delete():
-    """What is above the counter may be what a writer is about to name."""
-    with pytest.raises(KafkaStorageError, match="try again") as failure:
-        write_producers(_TakesAll(), "folder", ReplicaUuid("uuid1"), KEPT, above=4)
-
-    assert "delete" not in failure.value.message
-
-
 @pytest.fixture
 def busy(delta_disks, monkeypatch):
     """A log to which another process appends each time that a producers file was written for it.
@@ -250,16 +232,3 @@ def test_the_file_of_a_try_that_lost_serves_the_next_one(delta_disks, busy):
     assert (written, log.producers_number) == ([1], 1)
     assert after.producers == KEPT
     assert reopened(delta_disks, delta_disks.addresses[1]).load() == after
-
-
-def test_a_file_of_a_lost_try_that_a_person_has_deleted_is_never_named(delta_disks, busy):
-    log, written = busy
-    lose(log)
-    address = delta_disks.addresses[1]
-    (Path(address.folder) / name_of(1)).unlink()
-    lose(log)
-
-    after = advance(log, 1)
-
-    assert written == [1, 1]
-    assert reopened(delta_disks, address).load() == after

@@ -51,17 +51,6 @@ def test_what_is_there_is_not_copied_again(disks, source, target):
     assert disks.content(target, segment.file_name) != disks.content(source, segment.file_name)
 
 
-@pytest.mark.parametrize("content", [b"", b"x"], ids=["none of its bytes", "a byte"])
-def test_a_file_of_another_size_is_copied_again(disks, source, target, content):
-    segment = disks.put(source, "a", 2)
-    disks.segments.copy(source, target, [segment])
-    disks.write(target, segment.file_name, content)
-
-    disks.segments.copy(source, target, [segment])
-
-    assert disks.content(target, segment.file_name) == disks.content(source, segment.file_name)
-
-
 def test_a_file_of_the_same_size_with_other_bytes_is_copied_again(disks, source, target):
     """A power cut may leave as many zeros as were written."""
     segment = disks.put(source, "a", 2)

@@ -81,7 +81,6 @@ def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
 
 @pytest.fixture
 def voters(tmp_path):
-    """The metadata roots of three voters."""
     return make_roots(*(tmp_path / name for name in ("one", "two", "three")))
 
 

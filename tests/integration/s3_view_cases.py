@@ -35,7 +35,6 @@ COUNT = 60
 
 
 def settings_of_the_page():
-    """Return the settings for Spark that docs/clusters-and-stores.md gives for such views."""
     found = re.findall(
         r"^ +--conf (spark\.jars\.\w+)=(\S+)", page("docs/clusters-and-stores.md"), re.M
     )

@@ -85,7 +85,10 @@ followers, the high watermarks; the last one is Spark's note that the number is 
 
 @pytest.mark.parametrize(
     "at",
-    range(1, COMMITS + 2),
+    [
+        pytest.param(at, marks=[] if at in (3, COMMITS) else pytest.mark.long)
+        for at in range(1, COMMITS + 2)
+    ],
 )
 def test_a_run_that_dies_at_any_commit_is_finished_by_the_next(spark, tmp_path, monkeypatch, at):
     source, life = tmp_path / "in", Life(at)
@@ -125,7 +128,6 @@ class DiedError(Exception):
 
 
 def mortal(cluster, life, monkeypatch):
-    """Have a life count what a cluster commits, and the end of an append."""
     make_mortal(cluster._node, life)
     append = cluster.append
 
@@ -246,7 +248,10 @@ VALUES = {
 COLUMNS = {"csv": ("k", "n"), "text": ("k",)}
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind == "parquet" else pytest.mark.long) for kind in READ],
+)
 def test_columns_of_each_format_become_records(spark, disks, tmp_path, kind):
     written = frame(spark).select(*COLUMNS.get(kind, ("*",)))
     written.write.format(kind).option("header", True).save(str(tmp_path / "in"))

@@ -57,6 +57,7 @@ def start(ivy, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_jars_that_spark_fetches_are_used(ivy, tmp_path):
     done = start(ivy, tmp_path)
 

@@ -391,7 +391,6 @@ def test_where_others_have_committed_more_an_append_is_read_back(now, expected):
 
 
 def store_of(text):
-    """Return a store in which the leader, broker 1, has a log."""
     state = log(text)
     here = address(1)
     store = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))

@@ -114,7 +114,6 @@ def test_a_frozen_process_begins_the_session_again():
 
 
 def raised(world, offset):
-    """Return the record by which another process raises the high watermark."""
     now = world.partition
     return HighWatermarkRecord(
         topic_id=KEY.topic_id,

@@ -56,7 +56,6 @@ class FailingCluster:
         self._say(what)
 
     def append(self, topic: str, count: int, acks: str = "all") -> None:
-        """Append records, each with a key of its own."""
         numbers = range(self._count, self._count + count)
         self._count += count
         self.cluster.append(
@@ -84,7 +83,6 @@ class FailingCluster:
                 break
 
     def catch_up(self) -> None:
-        """Let replicas catch up, and preferred leaders lead."""
         time.sleep(PAUSE_S)  # as between two steps
         self.cluster.replicate()
         self.cluster.elect_leaders()
@@ -105,7 +103,6 @@ def live(folder: Path, say: Callable[[str], None] = lambda what: None) -> Cluste
 
 
 def create_topics(failing: FailingCluster) -> None:
-    """Create two topics, and append the first records."""
     failing.step("two topics, and the first records")
     configs = {"min.insync.replicas": 2}
     failing.cluster.create_topic("flights", replica_assignment=FLIGHTS, configs=configs)

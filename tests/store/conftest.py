@@ -20,7 +20,6 @@ def uri(root):
 
 @pytest.fixture
 def log(uri):
-    """Return an open table at version 1."""
     tables.create(uri)
     log = tables.opened(uri)
     tables.commit(log, 0)

@@ -11,7 +11,6 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 @pytest.fixture
 def timed_topic(new_topic, cluster):
-    """One partition with records of noon, of an hour later, and of noon again."""
     topic = new_topic(partitions=1)
     for hours in (0, 1, 0):
         record = {"key": b"k", "value": b"%d" % hours, "timestamp": NOON + timedelta(hours=hours)}

@@ -88,7 +88,6 @@ def values(batches, topic):
 
 @contextmanager
 def new_query(monkeypatch):
-    """Give a cluster with two topics, and what starts a run of a query into them."""
     with new_disks(2) as disks:
         for each in TOPICS:
             disks.cluster.create_topic(each, replication_factor=2)

@@ -25,7 +25,6 @@ PATIENT = {"linger_ms": 60_000, "delivery_timeout_ms": 120_000}
 
 
 def by_place(cluster, topic):
-    """Return the committed rows by partition and offset."""
     rows = cluster.read(topic).to_pylist()
     return {(row["partition"], row["offset"]): row for row in rows}
 

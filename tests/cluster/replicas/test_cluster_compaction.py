@@ -27,7 +27,6 @@ def disks():
 
 
 def read(cluster):
-    """Return offset, key and value of what is read, in order."""
     table = cluster.read("prices").to_pylist()
     return [
         (

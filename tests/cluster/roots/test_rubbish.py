@@ -121,7 +121,6 @@ def kind_of(path):
 
 @pytest.fixture(scope="module")
 def life():
-    """A cluster with checkpoints and a snapshot, and a copy of it as it was."""
     with quick_folder() as base, pytest.MonkeyPatch.context() as patched:
         patched.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
         disks = Disks(base / "now")

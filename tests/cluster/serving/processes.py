@@ -73,7 +73,6 @@ class Served:
                 return error.code, json.load(error)
 
     def becomes(self, role):
-        """Wait until it is ready as that."""
 
         def is_it():
             status, body = self.ask("/readyz")

@@ -54,7 +54,6 @@ class SimulatedTime:
             self._passed_ms += duration_ms
 
     def count_change(self) -> None:
-        """Count a change of a disk."""
         with self._lock:
             if self.kill_after is None:
                 return

@@ -105,7 +105,6 @@ class Batches:
         return [value for batch in self.values for value in batch]
 
     def start(self, frame, checkpoint: Path, **trigger):
-        """Start a query into these batches."""
         writer = frame.writeStream.foreachBatch(self).option("checkpointLocation", str(checkpoint))
         return Started(writer.trigger(**trigger) if trigger else writer)
 

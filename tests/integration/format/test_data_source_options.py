@@ -45,7 +45,6 @@ def appended(cluster, topic, count, *, partition=0, second=0):
 
 
 def places(frame):
-    """Return topic, partition and offset of each row."""
     return sorted(
         (row.topic, row.partition, row.offset)
         for row in frame.select("topic", "partition", "offset").collect()

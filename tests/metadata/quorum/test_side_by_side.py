@@ -20,7 +20,6 @@ def gate():
 
 
 def calls_of(*works):
-    """A call on each of several voters."""
     return [VoterCall(key_of(node), work) for node, work in enumerate(works)]
 
 

@@ -162,7 +162,6 @@ def fewer_snapshots_are_enough(patch):
 
 
 def snapshots_are_not_read(patch):
-    """A snapshot is taken for sound."""
     patch.setattr(VoterLog, "_is_sound", lambda self, end: True)
 
 

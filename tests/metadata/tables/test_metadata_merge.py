@@ -26,7 +26,6 @@ def log(tmp_path, monkeypatch):
 
 
 def records(number):
-    """One record, or three, of a decision."""
     count = 3 if number % 3 == 0 else 1
     return [
         ClusterRecord(cluster_id="cluster", cause=f"decision {number}"),

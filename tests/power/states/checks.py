@@ -157,7 +157,6 @@ def _of_audit(cluster: Cluster) -> Iterable[str]:
 
 
 def _go_on(cluster: Cluster) -> None:
-    """Append, control and replicate until all replicas are in sync."""
     create_topic(cluster)
     cluster.append(TOPIC, [{"value": b"after", "partition": 0}])
     for _ in range(ROUNDS_MAX):

@@ -93,7 +93,6 @@ class Life:
 
 
 def begin(life: Life) -> None:
-    """Create a cluster and a topic, append to it, register another broker."""
     with life.create() as cluster:
         life.create_topic(cluster)
         life.append(cluster, 2)

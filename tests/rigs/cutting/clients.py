@@ -82,7 +82,6 @@ def append(cluster: Cluster, notes: Notes, topic: str, partition: int, values: l
 
 
 def run_appender(cluster: Cluster, notes: Notes, name: str, ends_at: float) -> None:
-    """Append a few records at a time to partitions of the topic."""
     rng, number = random.Random(name), 0
     while time.time() < ends_at:
         values = [f"{name}-{number}-{each}" for each in range(rng.randint(1, RECORDS_MAX))]
@@ -91,7 +90,6 @@ def run_appender(cluster: Cluster, notes: Notes, name: str, ends_at: float) -> N
 
 
 def run_clerk(cluster: Cluster, notes: Notes, name: str, ends_at: float) -> None:
-    """Create topics and delete them, register brokers, control and replicate."""
     number = 0
     while time.time() < ends_at:
         topic = f"{name}-{number}"

@@ -64,7 +64,6 @@ class CutDisk:
         self._image = self._outer / "disk.img"
 
     def make(self) -> None:
-        """Make the file system, and mount it."""
         for folder in (self.mount_point, self._outer):
             folder.mkdir(exist_ok=True)
         make_image(self._outer_image, OUTER_GIB << 30)
@@ -86,7 +85,6 @@ class CutDisk:
         return image
 
     def unmount(self) -> None:
-        """Unmount what is mounted."""
         _run("umount", str(self.mount_point))
 
     def release(self) -> None:

@@ -107,7 +107,6 @@ def _run_round(
 
 
 def _cut(disk: CutDisk, notes: Path, count: int, rng: random.Random) -> list[Cut]:
-    """Take snapshots while a cluster is created and written to."""
     cuts: list[Cut] = []
 
     def cut() -> None:

@@ -225,7 +225,6 @@ def bounded(findings: Iterable[str]) -> list[str]:
 
 
 def read_records(cluster: Cluster, topic: str) -> Records:
-    """Read all of a topic."""
     table = cluster.read(topic).select(["partition", "offset", "value", "headers"])
     found: dict[int, list[tuple[int, str, int]]] = {}
     for batch in table.to_batches():

@@ -64,7 +64,6 @@ class Client:
             self._stop.wait(pause_s * self.pauses * self.rng.uniform(0.5, 1.5))
 
     def timed(self, kind: str, work: Callable[[], Any]) -> Any:
-        """Work, and note how long it took."""
         start = time.perf_counter()
         answer = work()
         self.notes.add(kind, took=time.perf_counter() - start)

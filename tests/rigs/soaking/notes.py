@@ -48,7 +48,6 @@ def sent_by(value: bytes | None, headers: Iterable[Mapping[str, Any]] | None) ->
 
 
 def number_of(value: bytes) -> tuple[str, int]:
-    """Return the client and the number of a value."""
     name, number, _ = value.decode().split(":", 2)
     return name, int(number)
 
@@ -79,7 +78,6 @@ class Seen:
 
 
 def seen_in(records: Iterable[tuple[int, int, str, int]]) -> list[Seen]:
-    """Return (partition, offset, client, number) of records as runs, in the order of offsets."""
     by_client: dict[str, list[tuple[int, int, int]]] = {}
     for partition, offset, name, number in records:
         by_client.setdefault(name, []).append((number, partition, offset))

@@ -232,7 +232,6 @@ def run_streams(client: "Client") -> None:
 
 
 def _keep_running(queries: Queries, table: WatchedTable, client: "Client") -> None:
-    """Look at the table now and then until the client is told to stop, or a query has ended."""
     next_look, pauses = time.monotonic(), cycle(TABLE_PAUSES_S)
     while not client.is_stopped:
         if time.monotonic() > next_look:

@@ -46,7 +46,6 @@ class Ending:
         self.anomalies: list[Anomaly] = []
 
     def heal(self, say: Callable[[str], None]) -> None:
-        """Have clients end, and everything replicated, once appends work again everywhere."""
         self._writer.note(HEALED)
         healed_ns = time.monotonic_ns()
         self._wait(lambda: _is_alive(self._facts(), healed_ns), ALIVE_S_MAX)

@@ -173,7 +173,6 @@ class ControllerWorld(Adapter):
         return len(result.records), result.response
 
     def append_everywhere(self):
-        """Have every ISR with a leader commit one record more."""
         records = []
         for key, partition in self.image.partitions():
             ends = self.ends.setdefault(key, {})
@@ -345,7 +344,6 @@ class ControllerWorld(Adapter):
 
 
 def _made(image, record):
-    """Return a record with the disks of the replicas that it assigns."""
     if isinstance(record, PartitionRecord):
         one = record.registration
         return replace(record, registration=replace(one, directories=_disks(one.replicas)))

@@ -99,7 +99,6 @@ class Replica:
         self.log.commit(state, change)
 
     def append(self, keys, nulls, epoch):
-        """Append records of these keys, each with its offset as its value, or with none."""
         state = self.log.load()
         base = state.log_end_offset
         table = pa.table(

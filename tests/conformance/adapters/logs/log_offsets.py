@@ -163,7 +163,6 @@ class ListOffsets(Adapter):
 
 
 def records_in_words(text):
-    """Read "20 records, timestamp == offset" as records [offset, epoch, timestamp]."""
     times = {"records, timestamp == offset": 0, "records with current timestamps": NOW_MS}
     count, _, words = text.partition(" ")
     return [[offset, 0, times[words] + offset] for offset in range(int(count))]

@@ -189,7 +189,6 @@ def _ends(given, *, fence):
 
 
 def records_of(state):
-    """Return a log of single records as [[offset, epoch], ...]."""
     return [
         [each.base_offset, each.leader_epoch]
         for each in state.batches

@@ -75,7 +75,6 @@ class AppendingClient:
         self._sequence, self._open = last_work(before) if producer_id else (0, None)
 
     def once(self) -> None:
-        """Append once."""
         work = self._open or self._new_work()
         if self._producer_id is not None:
             self._open = work

@@ -95,7 +95,6 @@ def run_appender(client: Client, producer_id: str | None) -> None:
 
 
 def run_reader(client: Client) -> None:
-    """Read what is committed, and ask where it ends."""
     with Cluster.open(client.folder.cluster_url) as cluster:
         rng = client.rng("pause")
         reading = ReadingClient(
@@ -146,7 +145,6 @@ def run_spark_appender(client: Client) -> None:
 
 
 def run_spark_reader(client: Client) -> None:
-    """Read by a streaming query and by batches."""
     jobs = SparkReads(client.folder, client.writer("-stream"))
     try:
         rng = client.rng("pause")

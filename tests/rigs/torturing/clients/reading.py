@@ -36,7 +36,6 @@ class ReadingClient:
         self._assigns = dict.fromkeys(TOPICS, 0)
 
     def once(self) -> None:
-        """Read once, or ask once for the ends."""
         topic = self._rng.choice(TOPICS)
         if self._ends is not None and self._rng.random() < 0.4:
             self._ask(topic, self._ends)

@@ -101,7 +101,6 @@ class Disks:
     # Faults: each returns what undoes it.
 
     def take_away(self, name: DiskName) -> Callable[[], None]:
-        """Rename a root away."""
         root = self.folder.root(name)
         away = root.with_name("away")
         root.rename(away)
@@ -133,7 +132,6 @@ class Disks:
         return lambda: _check_run("fsfreeze", "--unfreeze", disk)
 
     def fill(self, name: DiskName) -> Callable[[], None]:
-        """Leave not a byte on a disk."""
         filler = self.folder.disk(name) / "filler"
         with filler.open("wb", buffering=0) as file:
             for size in (1 << 20, 1 << 12, 1):

@@ -50,7 +50,6 @@ def forbid(file: Path) -> Undo:
 
 
 def put_pipe(file: Path, root: Path) -> Undo:
-    """Put a pipe in the place of a file of a root."""
     aside = free_name(root, "aside")
     os.mkfifo(aside)
     try:

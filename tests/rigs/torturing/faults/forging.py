@@ -100,7 +100,6 @@ def change_segment(place: Place) -> bool:
 
 
 def change_commit(place: Place) -> bool:
-    """Change a digit of the digest in the newest commit of committed records."""
     found = _newest_commit(place, place.load())
     if found is None:
         return False
