@@ -170,6 +170,7 @@ UNHEARD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", sorted(OTHERS))
 def test_nonsense_of_each_other_function_that_adapters_use_is_noticed(place):
     right = [vector for kind in SEEN for vector in right_of(kind)]
