@@ -352,7 +352,7 @@ class Cluster:
     def _chosen(
         self, topics: str | Iterable[str] | None
     ) -> tuple[MetadataImage, list[PartitionKey]]:
-        from kafka_on_spark.controller.sweep import scope_of
+        from kafka_on_spark.controller.scheduler import scope_of
 
         image = self._metadata.catch_up()
         scope = scope_of(image, topics)

@@ -22,7 +22,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset, ensure
-from kafka_on_spark.controller.sweep import SweepPosition
+from kafka_on_spark.controller.scheduler import SweepPosition
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import (

@@ -25,7 +25,7 @@ from kafka_on_spark.controller.compaction import (
     compact,
 )
 from kafka_on_spark.controller.log_start import RetentionReport, retain
-from kafka_on_spark.controller.sweep import Scope
+from kafka_on_spark.controller.scheduler import Scope
 from kafka_on_spark.log.compaction import Dirt, dirt_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replicas import advance_to, try_to_advance

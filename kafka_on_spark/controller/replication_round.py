@@ -35,7 +35,7 @@ from kafka_on_spark.controller.inspections import LostReplicaInspector, SecondIn
 from kafka_on_spark.controller.isr import awaiting_compaction, conclude
 from kafka_on_spark.controller.probes import REFUSAL_CODES, probe, probe_orders, refused_writes
 from kafka_on_spark.controller.replica_tables import create_replicas
-from kafka_on_spark.controller.sweep import Scope, SweepRound, scope_of, sweep
+from kafka_on_spark.controller.scheduler import Scope, SweepRound, scheduler, scope_of
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.fetch import (
     FetchOrder,
@@ -104,7 +104,7 @@ class ReplicationRound:
         self._node = node
         self._metadata = node.metadata
         self._clock = node.clock
-        self._sweep = node.part(sweep)
+        self._sweep = node.part(scheduler)
         self._pace = node.part(FetchPace)
         self._second_inspections = node.part(SecondInspections)
         self._overrides = check_settings(configs or {}, topic_only=False)

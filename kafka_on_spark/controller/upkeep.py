@@ -37,10 +37,10 @@ from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
 from kafka_on_spark.controller.inspections import Finding, SecondInspections, inspect_findings
 from kafka_on_spark.controller.reassignment import UNLIMITED
 from kafka_on_spark.controller.replica_tables import tables_on
-from kafka_on_spark.controller.sweep import (
+from kafka_on_spark.controller.scheduler import (
     Ring,
     SweepPace,
-    SweepProgress,
+    Scheduler,
     SweepRound,
     scope_of,
     upkeep_hints,
@@ -556,7 +556,7 @@ class Upkeep:
             RetentionPass(node),
             CompactionPass(node),
         )
-        self._progress = SweepProgress(
+        self._progress = Scheduler(
             node.clock,
             node.part(upkeep_hints),
             random_below=node.ids.random_below,

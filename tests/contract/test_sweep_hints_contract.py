@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey, TopicId
-from kafka_on_spark.controller.sweep import AGAIN_MAX, NAME, FileSweepHints, SweepPosition, encode
+from kafka_on_spark.controller.scheduler import AGAIN_MAX, NAME, FileSweepHints, SweepPosition, encode
 from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX
 from tests.fakes import MemorySweepHints
 from tests.hints import hint_roots

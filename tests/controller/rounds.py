@@ -14,7 +14,7 @@ from kafka_on_spark.controller.inspections import (
 )
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.sweep import SweepProgress, sweep
+from kafka_on_spark.controller.scheduler import Scheduler, scheduler
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import fetch, fetch_task, inspect_partition_task
@@ -79,7 +79,7 @@ class Rounds:
         self.hints = MemorySweepHints()
         self.compact_followers = lambda followers: False
         self.run_probes = None
-        self.sweep = SweepProgress(self.clock, self.hints, random_below=lambda below: 0)
+        self.sweep = Scheduler(self.clock, self.hints, random_below=lambda below: 0)
         self.orders = []
 
     def submit(self, records):
@@ -138,7 +138,7 @@ class Rounds:
                 probe_task: self._run_probes,
             },
             parts={
-                sweep: self.sweep,
+                scheduler: self.sweep,
                 FetchPace: self.pace,
                 SecondInspections: self.second_inspections,
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),

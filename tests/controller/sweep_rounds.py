@@ -1,7 +1,7 @@
 """Rounds over a ring of partitions, and what they leave out: for tests of the sweep."""
 
 from kafka_on_spark.base.ids import TopicId
-from kafka_on_spark.controller.sweep import (
+from kafka_on_spark.controller.scheduler import (
     AGAIN_MAX,
     Ring,
     after_slice,

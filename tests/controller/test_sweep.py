@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.base.ids import PartitionKey, TopicId
-from kafka_on_spark.controller.sweep import (
+from kafka_on_spark.controller.scheduler import (
     AGAIN_MAX,
     FIRST,
     Ring,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import PartitionKey, TopicId
-from kafka_on_spark.controller import sweep as decisions
-from kafka_on_spark.controller.sweep import SCOPES_MAX, SweepProgress
+from kafka_on_spark.controller import scheduler as decisions
+from kafka_on_spark.controller.scheduler import SCOPES_MAX, Scheduler
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.examples import many
 from tests.fakes import FakeClock, MemorySweepHints
@@ -42,7 +42,7 @@ class Processes:
         self.sweep_round = None
 
     def new_process(self):
-        return SweepProgress(
+        return Scheduler(
             self.clock, self.hints, random_below=lambda below: self.random_below(below)
         )
 

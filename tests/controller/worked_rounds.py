@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from kafka_on_spark.controller.inspections import SecondInspections
-from kafka_on_spark.controller.sweep import upkeep_hints
+from kafka_on_spark.controller.scheduler import upkeep_hints
 from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone

@@ -24,7 +24,7 @@ from kafka_on_spark.controller.inspections import (
 )
 from kafka_on_spark.controller.replica_tables import create_replica_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.sweep import sweep_hints
+from kafka_on_spark.controller.scheduler import sweep_hints
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.fetch import FetchResult, fetch, fetch_task, inspect_partition_task

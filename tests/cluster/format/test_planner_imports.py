@@ -28,7 +28,7 @@ SLOW = {
     "deltalake",
     "kafka_on_spark.cluster",
     "kafka_on_spark.controller.isr",
-    "kafka_on_spark.controller.sweep",
+    "kafka_on_spark.controller.scheduler",
     "kafka_on_spark.log.operations",
     "kafka_on_spark.node.node",
     "kafka_on_spark.spark.sink",

@@ -3,7 +3,8 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller import sweep
+from kafka_on_spark.console.serving import ServedCluster
+from kafka_on_spark.controller import scheduler
 from kafka_on_spark.log.worker import replica_store
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
@@ -53,7 +54,7 @@ def test_a_process_goes_on_without_the_root_that_it_began_with(cluster, folder):
     findings = cluster.fsck().findings
     assert [(each.invariant, each.place.voter_id) for each in findings] == [(None, 1)]
     names = {path.name for path in (folder / "m2").iterdir()}
-    assert sweep.NAME in names
+    assert scheduler.NAME in names
 
 
 def test_a_process_begins_without_the_root_that_it_names_first(cluster, folder):

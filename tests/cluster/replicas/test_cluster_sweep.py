@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from kafka_on_spark.controller.fetch_plan import FetchPace
-from kafka_on_spark.controller.sweep import sweep
+from kafka_on_spark.controller.scheduler import scheduler
 from kafka_on_spark.controller.upkeep import Upkeep
 from tests.cluster.disks import kept_disks, partition_of, restored
 from tests.fakes import FakeClock
@@ -46,7 +46,7 @@ def with_clock(disks, cluster):
     """Have a process's rounds take their time from the clock of the test."""
     node = cluster._node
     node.part(Upkeep)  # by the system's clock none is due: rounds alone inspect
-    node.part(sweep)._clock = node.part(FetchPace)._clock = node.clock = disks.clock
+    node.part(scheduler)._clock = node.part(FetchPace)._clock = node.clock = disks.clock
     return cluster
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.errors import KafkaStorageError, RootFullError, RootReadOnlyError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
-from kafka_on_spark.controller.sweep import SweepPosition
+from kafka_on_spark.controller.scheduler import SweepPosition
 from kafka_on_spark.log.batch import LogPart, Segment
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import (

@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.sweep import SweepPosition
+from kafka_on_spark.controller.scheduler import SweepPosition
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.simulation.checks.invariants import time_is_bounded
 from tests.simulation.world.commits import Place, commit

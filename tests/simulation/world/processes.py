@@ -8,7 +8,7 @@ from kafka_on_spark.controller.commands import Command, run_command
 from kafka_on_spark.controller.controller_loop import ControllerLoop, ExpiryChecks, silent_groups
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
-from kafka_on_spark.controller.sweep import sweep, sweep_hints, upkeep_hints
+from kafka_on_spark.controller.scheduler import scheduler, sweep_hints, upkeep_hints
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder
@@ -117,7 +117,7 @@ class Driver:
 
     def begin_sweep(self) -> None:
         """Know nothing of the sweep but what its hint says, as a job that has just begun."""
-        self.process._parts.pop(sweep, None)
+        self.process._parts.pop(scheduler, None)
 
     def replication_round(self) -> ReplicationRound:
         return ReplicationRound(self.process)

@@ -322,7 +322,7 @@ class SweepPace:
 INSPECTIONS: Final = SweepPace(interval="replica.sweep.interval.ms", share="replica.sweep.share")
 
 
-class SweepProgress:
+class Scheduler:
     """How far the sweeps of a process have come: of all topics, and of selections of topics.
 
     Threads may share it. Only the progress over all topics is written as a hint, and every
@@ -491,9 +491,9 @@ class SweepRound:
         return min(int(self.position.owed + 1e-6) + len(failed), self._ring.count)
 
 
-def sweep(node: Node) -> SweepProgress:
-    """Return which partitions a process's rounds have inspected."""
-    return SweepProgress(node.clock, node.part(sweep_hints), random_below=node.ids.random_below)
+def scheduler(node: Node) -> Scheduler:
+    """Return what says which partitions this process visits: a part of a node."""
+    return Scheduler(node.clock, node.part(sweep_hints), random_below=node.ids.random_below)
 
 
 def sweep_hints(node: Node) -> FileSweepHints:
