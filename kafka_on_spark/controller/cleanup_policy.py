@@ -3,17 +3,16 @@
 Retention decides where logs start (`log_start`), compaction how far they are compacted
 (`compaction`). Only a leader that is fenced at the leadership of the order, and that proves to have
 all that is committed, says anything. A wrong clock must not delete: what looks too old by the clock
-of the process that decides is judged by the earliest of three. What a process remembers of its
-inspections is its own and costs inspections if it is lost; nothing rests on it. Threads may share a
-pass, without waiting for each other.
+of the process that decides is judged by the earliest of three. Threads may share a pass, without
+waiting for each other.
 """
 
 import logging
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, Final, Generic, TypeVar
 
 from kafka_on_spark.base.config import Settings
@@ -25,11 +24,11 @@ from kafka_on_spark.controller.compaction import (
     compact,
 )
 from kafka_on_spark.controller.log_start import RetentionReport, retain
-from kafka_on_spark.controller.scheduler import Scope
+from kafka_on_spark.controller.scheduler import DueTimes, Scope
 from kafka_on_spark.log.compaction import Dirt, dirt_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replicas import advance_to, try_to_advance
-from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
+from kafka_on_spark.log.retention import limits_of, retained
 from kafka_on_spark.log.state import (
     ReplicaAddress,
     ReplicaState,
@@ -56,11 +55,6 @@ LOCAL_INSPECTIONS_MAX: Final = 8
 
 PASS_MS_MAX: Final = 1000
 """For how long a pass goes on with further inspections."""
-
-REST_PART: Final = 2
-"""Of the interval between two inspections: once all that was due was inspected, passes ask
-about none for so long. Without this, an idle controller of ten thousand partitions took several
-percent of a core for it."""
 
 INSPECT_AGAIN_MS_MAX: Final = 60 * 60 * 1000
 """A wall clock that was wrong at the last inspection is put right within this."""
@@ -235,9 +229,7 @@ class CleanupPass(ABC, Generic[ReportT]):
         self._node = node
         self._metadata = node.metadata
         self._clock = node.tasks.worker.clock
-        self._last: dict[PartitionKey, tuple[int, Any]] = {}
-        self._all_inspected_at_ms: float = -math.inf
-        self._seen_configs: object = None
+        self._times = DueTimes(self.interval, node.ids.random_below)
 
     @abstractmethod
     def _is_wanted(self, settings: Settings) -> bool:
@@ -256,14 +248,10 @@ class CleanupPass(ABC, Generic[ReportT]):
     def _apply(self, keys: Collection[PartitionKey]) -> None:
         """Have replicas do at once what was decided."""
 
-    def _seen_of(self, order: CleanupOrder, found: ReportT | WorkDone) -> Any:
-        """Return what `_is_due` is to know of an inspection."""
-
-    def _is_due(
-        self, settings: Settings, partition: PartitionRegistration, waited_ms: int, seen: Any
-    ) -> bool:
-        """Return whether a partition that was inspected an interval ago or more is due again."""
-        return True
+    def _due_in_ms(self, found: ReportT | WorkDone, interval_ms: int) -> float:
+        """Return how long until a partition is due again after what was `found`, though nothing
+        changes: an interval at least."""
+        return interval_ms
 
     def run(
         self,
@@ -283,12 +271,11 @@ class CleanupPass(ABC, Generic[ReportT]):
         """
         image = self._metadata.image
         began_ms = self._clock.monotonic_ms()
-        rest_ms = image.settings().integer(self.interval) // REST_PART
-        is_resting = began_ms - self._all_inspected_at_ms < rest_ms
-        if is_resting and image.configs is self._seen_configs and not is_all:
+        if not is_all and self._times.are_resting(image, began_ms):
             return []
         with operating(self.operation):
-            due = self._due(image, scope, is_all)
+            asked = self._candidates(image, scope)
+            due = [key for key, _ in asked] if is_all else self._times.due(image, asked, began_ms)
             inspected: list[tuple[CleanupOrder, ReportT | WorkDone]] = []
             while len(inspected) < len(due):
                 is_over = self._clock.monotonic_ms() - began_ms >= PASS_MS_MAX
@@ -297,19 +284,14 @@ class CleanupPass(ABC, Generic[ReportT]):
                 keys = due[len(inspected) : len(inspected) + INSPECTIONS_AT_ONCE]
                 inspected += self._inspected(image, keys, is_dry_run)
             if scope is None and len(inspected) == len(due) and not is_dry_run:
-                self._all_inspected_at_ms, self._seen_configs = began_ms, image.configs
+                self._times.rest(image, began_ms)
             return self._decided(inspected, submit or self._node.submit, is_dry_run)
 
-    def _due(self, image: MetadataImage, scope: Scope, is_all: bool) -> list[PartitionKey]:
-        """Return the partitions that are due, those first that were inspected longest ago, and
-        never before all others.
-
-        The first pass of a process begins at a random place: processes that make one pass only come
-        to all partitions together.
-        """
-        now_ms = self._clock.monotonic_ms()
-        interval_ms = image.settings().integer(self.interval)
-        found = [
+    def _candidates(
+        self, image: MetadataImage, scope: Scope
+    ) -> list[tuple[PartitionKey, PartitionRegistration]]:
+        """Return the partitions whose inspection can lead to a decision."""
+        return [
             (PartitionKey(topic.topic_id, number), partition)
             for topic in image.topics.values()
             if (scope is None or topic.topic_id in scope)
@@ -319,25 +301,6 @@ class CleanupPass(ABC, Generic[ReportT]):
             and partition.is_created(partition.leader)
             and self._may_be_due(partition)
         ]
-        last = self._last
-        # Some topics were deleted; an inspection of another thread's may be forgotten.
-        if scope is None:
-            last = self._last = {key: last[key] for key, _ in found if key in last}
-        if found and not last:
-            first = self._node.ids.random_below(len(found))
-            found = [*found[first:], *found[:first]]
-
-        def is_due(key: PartitionKey, partition: PartitionRegistration) -> bool:
-            if is_all or key not in last:
-                return True
-            inspected_at_ms, seen = last[key]
-            waited_ms = now_ms - inspected_at_ms
-            settings = image.settings(key.topic_id)
-            return waited_ms >= interval_ms and self._is_due(settings, partition, waited_ms, seen)
-
-        never = (-math.inf, None)
-        due = [key for key, partition in found if is_due(key, partition)]
-        return sorted(due, key=lambda key: last.get(key, never)[0])
 
     def _inspected(
         self, image: MetadataImage, keys: Sequence[PartitionKey], is_dry_run: bool
@@ -348,11 +311,15 @@ class CleanupPass(ABC, Generic[ReportT]):
             for key in keys
         ]
         answers = self._node.tasks.run(self.task, orders, few=LOCAL_INSPECTIONS_MAX)
+        inspected = list(zip(orders, answers, strict=True))
         if not is_dry_run:
-            at_ms = self._clock.monotonic_ms()
-            for order, found in zip(orders, answers, strict=True):
-                self._last[order.key] = at_ms, self._seen_of(order, found)
-        return list(zip(orders, answers, strict=True))
+            at_ms, interval_ms = self._clock.monotonic_ms(), image.settings().integer(self.interval)
+            for order, found in inspected:
+                due_at_ms = at_ms + self._due_in_ms(found, interval_ms)
+                self._times.record(
+                    order.key, order.partition, order.settings, at_ms=at_ms, due_at_ms=due_at_ms
+                )
+        return inspected
 
     def _decided(
         self,
@@ -381,19 +348,10 @@ class CleanupPass(ABC, Generic[ReportT]):
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Retained:
-    """What is remembered of an inspection: limits and high watermark then, and in how long a batch
-    is too old, or may be; None: there is none."""
-
-    limits: RetentionLimits | None
-    high_watermark: Offset
-    expires_in_ms: int | None
-
-
 class RetentionPass(CleanupPass[RetentionReport]):
-    """A partition that was inspected is due when its oldest batch is too old, has grown where its
-    size counts, or has other settings. No rule of safety depends on that."""
+    """A partition that was inspected is due when its oldest batch is too old. One whose inspection
+    failed, or deletes, is due after an interval: until its decision is committed, nothing else
+    would make an idle partition due."""
 
     kind = RETENTION
     operation = RETAIN
@@ -406,31 +364,13 @@ class RetentionPass(CleanupPass[RetentionReport]):
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
         return partition.high_watermark > partition.log_start_offset
 
-    def _seen_of(self, order: CleanupOrder, found: RetentionReport | WorkDone) -> _Retained:
-        """Return what to remember of an inspection.
-
-        One that failed, or that deletes, is due again after an interval: until its decision is
-        committed, nothing else would make an idle partition due.
-        """
-        expires_in_ms: int | None = 0
-        if not (isinstance(found, WorkDone) or found.deletes):
-            at_ms = found.found.expires_at_ms
-            expires_in_ms = (
-                None if at_ms is None else min(at_ms - found.now_ms, INSPECT_AGAIN_MS_MAX)
-            )
-        limits = limits_of(order.settings)
-        return _Retained(limits, order.partition.high_watermark, expires_in_ms)
-
-    def _is_due(
-        self, settings: Settings, partition: PartitionRegistration, waited_ms: int, seen: _Retained
-    ) -> bool:
-        limits = limits_of(settings)
-        if limits is None or limits != seen.limits:
-            return True
-        if seen.expires_in_ms is not None and waited_ms >= seen.expires_in_ms:
-            return True
-        has_grown = partition.high_watermark != seen.high_watermark
-        return has_grown and (limits.retention_bytes is not None or seen.expires_in_ms is None)
+    def _due_in_ms(self, found: RetentionReport | WorkDone, interval_ms: int) -> float:
+        if isinstance(found, WorkDone) or found.deletes:
+            return interval_ms
+        expires_at_ms = found.found.expires_at_ms
+        if expires_at_ms is None:
+            return inf
+        return max(interval_ms, min(expires_at_ms - found.now_ms, INSPECT_AGAIN_MS_MAX))
 
     def _decide(
         self, image: MetadataImage, reports: Sequence[RetentionReport]

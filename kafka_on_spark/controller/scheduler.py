@@ -15,16 +15,19 @@ import logging
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, Final
+from math import inf
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Clock, PartitionKey, TopicId, listed
 from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.node.node import Node, hint_roots
 
 log = logging.getLogger(__name__)
@@ -489,6 +492,103 @@ class SweepRound:
         """
         failed = {*self.position.again, *leaderless}
         return min(int(self.position.owed + 1e-6) + len(failed), self._ring.count)
+
+
+REST_PART: Final = 2
+"""Of the interval between two visits: once all that was due was visited, nobody asks what is due for
+so long. Without this, an idle controller of ten thousand partitions took several percent of a core
+for it."""
+
+
+class _Visit(NamedTuple):
+    """A partition and its settings as they were visited, when that was, and when the next visit is
+    due though nothing changes."""
+
+    partition: PartitionRegistration
+    layers: tuple[Mapping[str, str], ...]
+    at_ms: float
+    due_at_ms: float
+
+    def is_of(self, partition: PartitionRegistration, settings: Settings) -> bool:
+        """Return whether nothing has changed since."""
+        if partition is not self.partition and partition != self.partition:
+            return False
+        return settings.layers == self.layers
+
+
+class DueTimes:
+    """When partitions are due for one kind of work, by what one process knows of its visits.
+
+    A partition is due when its last visit said so; or once it or its settings have changed, and an
+    interval has passed since. One that this process has not visited is due. Nothing rests on it:
+    what is forgotten costs visits. Threads may share it.
+    """
+
+    def __init__(self, interval: str, random_below: Callable[[int], int]) -> None:
+        """`interval`: the setting of the time between two visits of a partition, at least."""
+        self._interval = interval
+        self._random_below = random_below
+        self._visits: dict[PartitionKey, _Visit] = {}
+        self._all_visited_at_ms: float = -inf
+        self._seen_configs: object = None
+
+    def are_resting(self, image: MetadataImage, now_ms: float) -> bool:
+        """Return whether all that was due was visited a short time ago. Other settings of the
+        cluster end the rest."""
+        rest_ms = image.settings().integer(self._interval) // REST_PART
+        is_resting = now_ms - self._all_visited_at_ms < rest_ms
+        return is_resting and image.configs is self._seen_configs
+
+    def rest(self, image: MetadataImage, since_ms: float) -> None:
+        """Note that all that was due at `since_ms` was visited."""
+        self._all_visited_at_ms, self._seen_configs = since_ms, image.configs
+
+    def due(
+        self,
+        image: MetadataImage,
+        partitions: Iterable[tuple[PartitionKey, PartitionRegistration]],
+        now_ms: float,
+    ) -> list[PartitionKey]:
+        """Return which of `partitions` are due, those first that were never visited, then those
+        that were visited longest ago.
+
+        The first visits of a process begin at a random place: processes that have time for some
+        only come to all partitions together.
+        """
+        interval_ms = image.settings().integer(self._interval)
+        found = list(partitions)
+        visits = self._visits
+        if len(visits) > sum(len(topic.partitions) for topic in image.topics.values()):
+            known = visits.copy().items()  # other threads add to it
+            visits = {key: each for key, each in known if image.partition(key) is not None}
+            self._visits = visits
+        if found and not visits:
+            first = self._random_below(len(found))
+            found = [*found[first:], *found[:first]]
+        due: list[tuple[float, PartitionKey]] = []
+        for key, partition in found:
+            visit = visits.get(key)
+            if visit is None:
+                due.append((-inf, key))
+            elif now_ms >= visit.due_at_ms or (
+                now_ms - visit.at_ms >= interval_ms
+                and not visit.is_of(partition, image.settings(key.topic_id))
+            ):
+                due.append((visit.at_ms, key))
+        due.sort(key=itemgetter(0))
+        return [key for _, key in due]
+
+    def record(
+        self,
+        key: PartitionKey,
+        partition: PartitionRegistration,
+        settings: Settings,
+        *,
+        at_ms: float,
+        due_at_ms: float,
+    ) -> None:
+        """Note a visit of a partition as it was; it is due at `due_at_ms` though nothing changes."""
+        self._visits[key] = _Visit(partition, settings.layers, at_ms, due_at_ms)
 
 
 def scheduler(node: Node) -> Scheduler:

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller import cleanup_policy
+from kafka_on_spark.controller import cleanup_policy, scheduler
 from kafka_on_spark.controller.cleanup_policy import (
     CompactionPass,
     inspect_for_compaction,
@@ -262,7 +262,7 @@ def test_an_empty_partition_is_not_looked_at():
 
 
 def test_a_partition_is_looked_at_again_after_the_backoff_and_not_before(monkeypatch):
-    monkeypatch.setattr(cleanup_policy, "REST_PART", BACKOFF_MS + 1)
+    monkeypatch.setattr(scheduler, "REST_PART", BACKOFF_MS + 1)
     world = World(*of_all(2))
     world.seen()
 
@@ -410,4 +410,4 @@ def test_what_is_remembered_of_deleted_partitions_is_forgotten():
     world.clock.advance(BACKOFF_MS)
 
     assert world.seen() == [0]
-    assert list(world.passes._last) == [PartitionKey(TOPIC_ID, 0)]
+    assert list(world.passes._times._visits) == [PartitionKey(TOPIC_ID, 0)]

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.controller import cleanup_policy
+from kafka_on_spark.controller import scheduler
 from kafka_on_spark.controller.cleanup_policy import (
     INSPECT_AGAIN_MS_MAX,
     CleanupOrder,
@@ -265,7 +265,7 @@ DUE = [  # settings, expires in (ms), the partition of then, what a pass later f
     pytest.param(CONFIGS, HOUR_MS // 2, {},                 HOUR_MS // 2,      id="when-a-batch-expires"),
     pytest.param(CONFIGS, 7,            {},                 INTERVAL_MS,       id="not-before-the-interval-is-over"),
     pytest.param(CONFIGS, 10**12,       {},                 INSPECT_AGAIN_MS_MAX, id="a-wrong-clock-is-put-right-some-day"),
-    pytest.param(CONFIGS, HOUR_MS // 2, {"hw": 9},          HOUR_MS // 2,      id="growth-does-not-age-it"),
+    pytest.param(CONFIGS, HOUR_MS // 2, {"hw": 9},          INTERVAL_MS,       id="it-has-grown-by-what-is-young"),
     pytest.param(CONFIGS, None,         {"hw": 9},          INTERVAL_MS,       id="it-was-empty-and-has-grown"),
     pytest.param(SIZE,    None,         {},                 None,              id="nothing-was-added"),
     pytest.param(SIZE,    None,         {"hw": 9},          INTERVAL_MS,       id="it-has-grown"),
@@ -278,7 +278,7 @@ DUE = [  # settings, expires in (ms), the partition of then, what a pass later f
 
 @pytest.mark.parametrize("configs, expires_in_ms, change, due_ms", DUE)
 def test_when_a_partition_is_looked_at_again(configs, expires_in_ms, change, due_ms, monkeypatch):
-    monkeypatch.setattr(cleanup_policy, "REST_PART", INTERVAL_MS + 1)
+    monkeypatch.setattr(scheduler, "REST_PART", INTERVAL_MS + 1)
     world = World(with_records(), configs=configs)
     world.expires_in_ms = expires_in_ms
     world.run()
