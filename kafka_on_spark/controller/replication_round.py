@@ -96,6 +96,9 @@ class ReplicationRound:
     Replicas that were found bad are inspected again before it returns. `configs` win over the
     settings of topics and of the cluster.
 
+    Attributes:
+        inspected: The partitions of its slice, once it has run.
+
     Raises:
         InvalidConfigError: One is unknown or its value not allowed.
     """
@@ -108,6 +111,7 @@ class ReplicationRound:
         self._pace = node.part(FetchPace)
         self._second_inspections = node.part(SecondInspections)
         self._overrides = check_settings(configs or {}, topic_only=False)
+        self.inspected: set[PartitionKey] = set()
         self._scope: Scope
         self._slice: SweepRound
         self._until_ms = inf  # the first wave of copies that ends after that is the last
@@ -154,7 +158,7 @@ class ReplicationRound:
         keys = due if is_sweep else keys_to_fetch(image, self._scope)
         self._create_replicas(keys)
         seen = set() if is_sweep else self._fetch_work(keys, due)
-        inspected = self._inspect(due, seen)
+        self.inspected = self._inspect(due, seen)
         if self._uncompacted:
             self._have_compacted(self._uncompacted)
         if self._metadata.suspects or self._second_inspections.failing:
@@ -162,7 +166,7 @@ class ReplicationRound:
                 self._run, deadline_ms=None if is_sweep else deadline_ms
             )
         self._sweep.keep(image, self._scope, self._slice)
-        return self._report(keys, inspected)
+        return self._report(keys, self.inspected)
 
     def _begin_sweep(self, *, as_of_ms: int, is_all: bool) -> SweepRound:
         """Return the round's slice, by an image that is as new as the inspections that it counts.
@@ -412,12 +416,11 @@ def replicate(
 ) -> ReplicationReport:
     """Run a round, with its share of upkeep, as documented at `Cluster.replicate`."""
     with node.counts.timed(ROUND_MS):
-        report = ReplicationRound(node, configs).run(
-            topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max
-        )
+        replication = ReplicationRound(node, configs)
+        report = replication.run(topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max)
     node.counts.add(REPLICATION_BYTES_IN, report.copied_bytes)
     node.counts.add(REPLICATION_MESSAGES_IN, report.copied_records)
-    node.part(Upkeep).run_share(topics)
+    node.part(Upkeep).run_share(topics, first=replication.inspected)
     return report
 
 

@@ -1,13 +1,17 @@
-"""The sweep: which slice of all partitions a round inspects, so that all are inspected in time.
+"""When partitions are visited, and for how long.
 
-Partitions are in a ring, by topic id and number, and rounds go along it: each inspects as large a
-part of all as the time since the last round is of `replica.sweep.interval.ms`. Nothing here visits
-all partitions: a slice is cut out of the ring by its place. A slice fixed by the clock would be the
-same one at each run of a cron job.
+A partition is visited for everything that is due when the cursor comes to it. Partitions are in a
+ring, by topic id and number, and rounds go along it: each inspects as large a part of all (its
+*slice*) as the time since the last round is of `replica.sweep.interval.ms`. A slice is cut out of
+the ring by its place. One fixed by the clock would be the same at each run of a cron job.
 
-A process remembers how far its rounds have come. One that runs one round and ends leaves a hint for
-the next process, in `sweep.json` on a metadata root (`upkeep.json` for upkeep). Any process
-replaces the last hint, and its content is never trusted: bytes that can't be a hint count as none.
+For everything but inspections a partition is visited earlier if it has changed, if its last visit
+said so, or if this process has not visited it (`DueTimes`, one for each kind of work). What a
+process remembers of that is its own.
+
+A process that ends leaves a hint for the next one, in `sweep.json` on a metadata root: how far
+the cursor is, and when work had its share of time. Any process replaces the last hint, and its
+content is never trusted: bytes that can't be a hint count as none.
 """
 
 import json
@@ -129,6 +133,7 @@ class SweepPosition:
         ring: What the ring was then; a hint knows only how many partitions it had.
         again: Partitions whose last inspection failed, those first that failed longest ago.
         inspection_ms: How long the inspection of a partition takes; None: not known.
+        worked_at_ms: When the time for other work was last given out; None: not known.
     """
 
     at_ms: int
@@ -137,6 +142,7 @@ class SweepPosition:
     ring: Ring | int
     again: tuple[PartitionKey, ...] = ()
     inspection_ms: float | None = None
+    worked_at_ms: int | None = None
 
 
 def begin_round(
@@ -206,9 +212,7 @@ def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> fl
 
 NAME: Final = "sweep.json"
 
-UPKEEP_NAME: Final = "upkeep.json"
-
-_VERSION: Final = 2
+_VERSION: Final = 3
 
 _ID_LENGTH_MAX: Final = 64
 
@@ -216,17 +220,17 @@ _NUMBER_MAX: Final = 2**53
 
 
 class FileSweepHints:
-    """Keeps the progress of sweeps in a file of one of the cluster's metadata roots."""
+    """Keeps the hint in a file of one of the cluster's metadata roots."""
 
-    def __init__(self, roots: HintRoots, name: str = NAME) -> None:
-        self._roots, self._name = roots, name
+    def __init__(self, roots: HintRoots) -> None:
+        self._roots = roots
 
     def read(self, cluster_id: str) -> SweepPosition | None:
-        found = (decode(each, cluster_id) for each in self._roots.contents(self._name))
+        found = (decode(each, cluster_id) for each in self._roots.contents(NAME))
         return next((each for each in found if each is not None), None)
 
     def write(self, cluster_id: str, position: SweepPosition) -> None:
-        self._roots.write(self._name, encode(cluster_id, position))
+        self._roots.write(NAME, encode(cluster_id, position))
 
 
 def encode(cluster_id: str, position: SweepPosition) -> bytes:
@@ -240,6 +244,7 @@ def encode(cluster_id: str, position: SweepPosition) -> bytes:
         "partitions": position.ring if isinstance(position.ring, int) else position.ring.count,
         "look_ms": position.inspection_ms,
         "again": position.again,
+        "worked_at_ms": position.worked_at_ms,
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -249,6 +254,7 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
     try:
         fields = json.loads(content)
         again, inspection_ms = fields["again"], fields["look_ms"]
+        worked_at_ms = fields["worked_at_ms"]
         if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
             return None
         if not isinstance(again, list) or len(again) > AGAIN_MAX:
@@ -262,6 +268,7 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
             inspection_ms=(
                 None if inspection_ms is None else float(_number(inspection_ms, int, float))
             ),
+            worked_at_ms=None if worked_at_ms is None else _number(worked_at_ms),
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
@@ -305,28 +312,14 @@ def scope_of(image: MetadataImage, topics: str | Iterable[str] | None) -> Scope:
     return frozenset(image.topic(name).topic_id for name in names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepPace:
-    """How fast rounds go along the ring, and what they may spend.
+SWEEP_INTERVAL: Final = "replica.sweep.interval.ms"
 
-    Attributes:
-        interval: The setting that says in what time they visit all.
-        share: The setting that says which part of a core they may take.
-        ms_min: What each round may spend, however little time its share is.
-        begins_idle: Without a hint nothing is owed yet; else all is.
-    """
-
-    interval: str
-    share: str
-    ms_min: float = SLICE_MS_MIN
-    begins_idle: bool = False
-
-
-INSPECTIONS: Final = SweepPace(interval="replica.sweep.interval.ms", share="replica.sweep.share")
+WORK_INTERVAL: Final = "log.cleaner.interval.ms"
 
 
 class Scheduler:
-    """How far the sweeps of a process have come: of all topics, and of selections of topics.
+    """What one process visits, and for how long: the cursor of inspections, of all topics and of
+    selections of topics, and the time for all other work.
 
     Threads may share it. Only the progress over all topics is written as a hint, and every
     selection begins with it.
@@ -338,15 +331,15 @@ class Scheduler:
         hints: FileSweepHints,
         *,
         random_below: Callable[[int], int],
-        pace: SweepPace = INSPECTIONS,
     ) -> None:
-        self._pace = pace
         self._clock = clock
         self._hints = hints
         self._random_below = random_below
         self._lock = threading.Lock()
         self._progress: OrderedDict[Scope, SweepPosition] = OrderedDict()
         self._written_at_ms: int | None = None
+        self._worked_at_ms: int | None = None
+        self._debt_ms = 0.0
 
     def begin(
         self,
@@ -368,28 +361,13 @@ class Scheduler:
         now_ms = as_of_ms
         if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
             now_ms = known.at_ms  # another round has ended first
-        ring, interval_ms = Ring.of(image, scope), settings.integer(self._pace.interval)
+        ring, interval_ms = Ring.of(image, scope), settings.integer(SWEEP_INTERVAL)
         position = begin_round(
             ring, known, now_ms=now_ms, interval_ms=interval_ms, random_below=self._random_below
         )
         elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), interval_ms)
-        budget_ms = max(self._pace.ms_min, settings.number(self._pace.share) * elapsed_ms)
+        budget_ms = max(SLICE_MS_MIN, settings.number("replica.sweep.share") * elapsed_ms)
         return SweepRound(ring, position, interval_ms, budget_ms, is_all=is_all)
-
-    def _hint(self, image: MetadataImage) -> SweepPosition | None:
-        try:
-            found = self._hints.read(image.cluster_id or "")
-        except KafkaOnSparkError as error:
-            log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
-            return None
-        if found is None and self._pace.begins_idle:
-            now_ms, ring = self._clock.monotonic_ms(), Ring.of(image)
-            return SweepPosition(at_ms=now_ms, begins_at=FIRST, owed=0.0, ring=ring)
-        return None if found is None else replace(found, at_ms=found.at_ms - self._wall_ms())
-
-    def _wall_ms(self) -> int:
-        """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
-        return self._clock.now_ms() - self._clock.monotonic_ms()
 
     def keep(self, image: MetadataImage, scope: Scope, sweep_round: "SweepRound") -> None:
         """Have the next round go on where `sweep_round` has ended."""
@@ -398,25 +376,83 @@ class Scheduler:
             self._progress.move_to_end(scope)
             if len(self._progress) > SCOPES_MAX:
                 self._progress.popitem(last=False)
-            if scope is not None or not self._is_hint_due(sweep_round):
-                return
-            self._written_at_ms = sweep_round.position.at_ms
-        position = sweep_round.position
+        if scope is None:
+            self._leave_hint(image, sweep_round.interval_ms, is_all=sweep_round.is_all)
+
+    def begin_work(self, image: MetadataImage) -> float:
+        """Return how long work may take now (ms): `log.cleaner.share` of the time since this was
+        last asked, in this process or in that which left the hint, less what work took too long.
+
+        Time that nobody has used is not given out later: a pass must come to its end.
+        """
+        if self._worked_at_ms is None:
+            self._hint(image)
+        now_ms, settings = self._clock.monotonic_ms(), image.settings()
+        with self._lock:
+            since_ms = now_ms if self._worked_at_ms is None else self._worked_at_ms
+            self._worked_at_ms = now_ms
+            elapsed_ms = min(max(0, now_ms - since_ms), settings.integer(WORK_INTERVAL))
+            return settings.number("log.cleaner.share") * elapsed_ms - self._debt_ms
+
+    def end_work(self, image: MetadataImage, left_ms: float) -> None:
+        """Note what is left of the time that work had; less than 0: it took so much longer."""
+        with self._lock:
+            self._debt_ms = max(0.0, -left_ms)
+        self._leave_hint(image, image.settings().integer(SWEEP_INTERVAL))
+
+    def _hint(self, image: MetadataImage) -> SweepPosition | None:
         try:
-            written = replace(position, at_ms=position.at_ms + self._wall_ms())
-            self._hints.write(image.cluster_id or "", written)
+            found = self._hints.read(image.cluster_id or "")
+        except KafkaOnSparkError as error:
+            log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
+            return None
+        if found is None:
+            return None
+        found = _moved(found, -self._wall_ms())
+        with self._lock:
+            if self._worked_at_ms is None:
+                self._worked_at_ms = found.worked_at_ms
+        return found
+
+    def _wall_ms(self) -> int:
+        """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
+        return self._clock.now_ms() - self._clock.monotonic_ms()
+
+    def _leave_hint(self, image: MetadataImage, interval_ms: int, *, is_all: bool = False) -> None:
+        """Write how far this process is: seldom, since what a hint lacks is only visited again; and
+        not if it has no room for what failed: then an older one says less.
+
+        A process that makes no rounds leaves what the hint says of inspections.
+        """
+        now_ms, pause_ms = self._clock.monotonic_ms(), interval_ms / _HINTS_AN_INTERVAL
+        with self._lock:
+            written_at_ms, position = self._written_at_ms, self._progress.get(None)
+            if position is not None and len(position.again) > AGAIN_MAX:
+                return
+            if not is_all and written_at_ms is not None and now_ms - written_at_ms < pause_ms:
+                return
+            self._written_at_ms = now_ms
+        position = position or self._hint(image)
+        if position is None:
+            ring, random_below = Ring.of(image), self._random_below
+            position = begin_round(
+                ring, None, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below
+            )
+        position = replace(position, worked_at_ms=self._worked_at_ms)
+        try:
+            self._hints.write(image.cluster_id or "", _moved(position, self._wall_ms()))
         except KafkaOnSparkError as error:
             log.debug("the hint of the sweep can't be written: %s", error)  # who writes it says so
 
-    def _is_hint_due(self, sweep_round: "SweepRound") -> bool:
-        """Return whether a hint is due: seldom, since what a hint lacks is only inspected again;
-        and not if it has no room for what failed: then an older one says less."""
-        if len(sweep_round.position.again) > AGAIN_MAX:
-            return False
-        if self._written_at_ms is None:
-            return True
-        elapsed_ms = sweep_round.position.at_ms - self._written_at_ms
-        return sweep_round.is_all or elapsed_ms >= sweep_round.interval_ms / _HINTS_AN_INTERVAL
+
+def _moved(position: SweepPosition, by_ms: int) -> SweepPosition:
+    """Return a position by a clock that is ahead by so much."""
+    worked_at_ms = position.worked_at_ms
+    return replace(
+        position,
+        at_ms=position.at_ms + by_ms,
+        worked_at_ms=None if worked_at_ms is None else worked_at_ms + by_ms,
+    )
 
 
 class SweepRound:
@@ -597,10 +633,6 @@ def scheduler(node: Node) -> Scheduler:
 
 
 def sweep_hints(node: Node) -> FileSweepHints:
-    """Return where rounds leave their sweep's progress for other processes."""
+    """Return where processes leave how far they are: a part of a node."""
     return FileSweepHints(node.part(hint_roots))
 
-
-def upkeep_hints(node: Node) -> FileSweepHints:
-    """Return where rounds leave how far upkeep is."""
-    return FileSweepHints(node.part(hint_roots), UPKEEP_NAME)

@@ -3,15 +3,14 @@
 First topics' cleanup.policy is decided (`cleanup_policy`): what is deleted need not be merged
 before. Then replicas are kept small, and roots are cleaned of what killed processes left there. A
 bounded share of it comes after each round of replication and in each pass of the controller; or all
-that is due is done at once. `sweep` says which partitions a round comes to, as for inspections; the
-next round begins with what this one does not finish. Brokers' roots are cleaned as a whole, and
-seldom, by a process that has made rounds for an interval; metadata roots on request only: who
-writes a checkpoint of the metadata log cleans it. What a process remembers is its own: if it ends,
-that costs some visits that find nothing to do.
+that is due is done at once. `scheduler` says what is due, and how long it may take. Brokers' roots
+are cleaned as a whole, and seldom, by a process that has made rounds for an interval; metadata
+roots on request only: who writes a checkpoint of the metadata log cleans it.
 """
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -37,14 +36,7 @@ from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
 from kafka_on_spark.controller.inspections import Finding, SecondInspections, inspect_findings
 from kafka_on_spark.controller.reassignment import UNLIMITED
 from kafka_on_spark.controller.replica_tables import tables_on
-from kafka_on_spark.controller.scheduler import (
-    Ring,
-    SweepPace,
-    Scheduler,
-    SweepRound,
-    scope_of,
-    upkeep_hints,
-)
+from kafka_on_spark.controller.scheduler import WORK_INTERVAL, DueTimes, Scope, scheduler, scope_of
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE, upkeep_task
 from kafka_on_spark.log.retention import limits_of
@@ -138,8 +130,13 @@ def _address(
     return address_of(image, key, partition, broker_id)
 
 
+def _task_ms(orders: Iterable[UpkeepOrder]) -> float:
+    """Return how long tasks may take, one after the other at worst."""
+    return sum(VISIT_TIMES_MAX * (order.work_ms_max or PIECE_MS) for order in orders)
+
+
 def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
-    """Return `orders` with equal parts of a round's time, and of the bytes that take as long.
+    """Return `orders` with equal parts of a time, and of the bytes that take as long.
 
     None has more than `TASK_MS`: one that is left after it comes again, while the round has time.
     """
@@ -320,52 +317,6 @@ class UpkeepThrottle:
         return rate
 
 
-class Visits:
-    """Which partitions need no visit: nothing was due, and nothing has changed since.
-
-    Files of appends that failed change nothing that the metadata knows, so each partition is
-    visited once in file.delete.delay.ms at least.
-    """
-
-    def __init__(self) -> None:
-        # What was seen of each, and when something may be due though it is still so.
-        self._visits: dict[PartitionKey, tuple[PartitionRegistration, object, int]] = {}
-
-    def are_due(
-        self, image: MetadataImage, keys: Iterable[PartitionKey], now_ms: int
-    ) -> list[PartitionKey]:
-        due = []
-        for key in keys:
-            partition = image.partition(key)
-            if partition is None:
-                self._visits.pop(key, None)
-                continue
-            seen, layers, due_at_ms = self._visits.get(key, (None, (), 0))
-            is_known = seen == partition and layers == image.settings(key.topic_id).layers
-            if not is_known or due_at_ms <= now_ms:
-                due.append(key)
-        return due
-
-    def forget_all_but(self, ring: Ring) -> None:
-        """Forget partitions that were deleted, if the cluster has fewer than are known."""
-        if len(self._visits) > ring.count:
-            self._visits = {key: visit for key, visit in self._visits.items() if key in ring}
-
-    def record(
-        self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult], now_ms: int
-    ) -> set[PartitionKey]:
-        """Record what visits have found; return the partitions in which more is due now."""
-        left = {result.key for result in results if result.is_left}
-        failed = {each.key for each in results if each.has_failed}
-        for order in orders:
-            if order.key in left | failed:
-                self._visits.pop(order.key, None)
-            else:
-                due_at_ms = now_ms + order.settings.delete_delay_ms
-                self._visits[order.key] = order.partition, order.settings.layers, due_at_ms
-        return left
-
-
 ROOTS_INTERVAL_MS: Final = 3_600_000
 """How often the roots of brokers are cleaned."""
 
@@ -523,10 +474,6 @@ def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[st
     return sentences
 
 
-PACE: Final = SweepPace(
-    interval="log.cleaner.interval.ms", share="log.cleaner.share", ms_min=0.0, begins_idle=True
-)
-
 PARTITIONS_AT_ONCE: Final = 64
 """Partitions that `maintain` gives to tasks together, between two steps of its progress."""
 
@@ -538,6 +485,15 @@ WAITING_PART: Final = 0.5
 
 VISITS_MAX: Final = 10_000
 """How often `maintain` comes back to a partition in which more is due."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """A share of upkeep: how much of its time is left, and the last order and result of each
+    replica that it came to."""
+
+    left_ms: float
+    last: dict[ReplicaAddress, tuple[UpkeepOrder, UpkeepResult]] = field(default_factory=dict)
 
 
 class Upkeep:
@@ -556,33 +512,29 @@ class Upkeep:
             RetentionPass(node),
             CompactionPass(node),
         )
-        self._progress = Scheduler(
-            node.clock,
-            node.part(upkeep_hints),
-            random_below=node.ids.random_below,
-            pace=PACE,
-        )
+        self._scheduler = node.part(scheduler)
+        self._times = DueTimes(WORK_INTERVAL, node.ids.random_below)
         # The processor time that this process has had, if tasks run in it.
         is_here = node.tasks.executors is None
         self._processor_ms: Callable[[], float] = (
             processor_ms if is_here else node.clock.monotonic_ms
         )
         self._lock = threading.Lock()
-        self._debt_ms = 0.0
         self._throttle = UpkeepThrottle()
-        self._visits = Visits()
 
     def run_share(
         self,
         topics: str | Iterable[str] | None = None,
         *,
+        first: Collection[PartitionKey] = (),
         submit: Submit | None = None,
         after_part: Callable[[], None] = lambda: None,
     ) -> UpkeepReport:
         """Do the share of upkeep that is due since the last round. It never fails its caller.
 
-        `submit` commits under a controller's epoch. `after_part` is called after each part: a
-        controller renews its lease.
+        `first`: partitions that come before all others: the round has inspected them. `submit`
+        commits under a controller's epoch. `after_part` is called after each part: a controller
+        renews its lease.
 
         Raises:
             NotControllerError: `submit` or `after_part` does, which ends the round.
@@ -596,7 +548,7 @@ class Upkeep:
         if self._lock.acquire(blocking=False):  # or another thread does it
             try:
                 with self._failing("round"), operating(UPKEEP):
-                    self._visit_share(self._metadata.image, topics, after_part, done)
+                    self._visit_share(self._metadata.image, topics, first, after_part, done)
             finally:
                 self._lock.release()
         return done.report()
@@ -645,34 +597,64 @@ class Upkeep:
         self,
         image: MetadataImage,
         topics: str | Iterable[str] | None,
+        first: Collection[PartitionKey],
         after_part: Callable[[], None],
         done: _Done,
     ) -> None:
         scope = scope_of(image, topics)
-        self._visits.forget_all_but(Ring.of(image))
-        as_of_ms = self._clock.monotonic_ms()
-        sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
-        sweep_round.budget_ms -= self._debt_ms
-        if scope is None:
-            self._share_of_roots(image, sweep_round, done)
+        share = _Share(self._scheduler.begin_work(image))
         try:
-            while sweep_round.budget_ms > 0 and (keys := sweep_round.next_keys()):
-                after_part()
-                self._visit(image, sweep_round, keys, after_part, done)
+            if scope is None:
+                self._share_of_roots(image, share, done)
+            if share.left_ms > 0:
+                self._visit_due(image, scope, first, share, after_part, done)
         finally:
-            self._debt_ms = max(0.0, -sweep_round.budget_ms)
-        self._progress.keep(image, scope, sweep_round)
+            self._scheduler.end_work(image, share.left_ms)
 
-    def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound, done: _Done) -> None:
+    def _share_of_roots(self, image: MetadataImage, share: _Share, done: _Done) -> None:
         """Clean a root that is due, for at most half of a round's time: neither roots nor replicas
         wait for the other's backlog to end."""
         now_ms = self._clock.monotonic_ms()
-        if sweep_round.budget_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
+        if share.left_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
             return
         mark = self._mark()
-        for row in self._roots.run_share(sweep_round.budget_ms / 2):
+        for row in self._roots.run_share(share.left_ms / 2):
             done.add(row)
-        sweep_round.budget_ms -= self._taken_ms(mark)
+        share.left_ms -= self._taken_ms(mark)
+
+    def _visit_due(
+        self,
+        image: MetadataImage,
+        scope: Scope,
+        first: Collection[PartitionKey],
+        share: _Share,
+        after_part: Callable[[], None],
+        done: _Done,
+    ) -> None:
+        """Visit the partitions that are due, each once; then, while there is time, the replicas in
+        which more is left again."""
+        began_ms = self._clock.monotonic_ms()
+        if self._times.are_resting(image, began_ms):
+            return
+        asked = (each for each in image.partitions() if scope is None or each[0].topic_id in scope)
+        ahead = set(first)
+        due = deque(
+            sorted(self._times.due(image, asked, began_ms), key=lambda key: key not in ahead)
+        )
+        each_ms = share.left_ms / max(1, len(due))
+        visited: list[PartitionKey] = []
+        left: list[UpkeepOrder] = []
+        while due and share.left_ms > 0:
+            orders: list[UpkeepOrder] = []
+            while due and _task_ms(orders) < PART_MS:
+                visited.append(due.popleft())
+                orders += with_time(plan_upkeep(image, visited[-1:]), each_ms)
+            left += self._visit(orders, share, after_part, done)
+        while left and share.left_ms > 0:
+            left = self._visit(left, share, after_part, done)
+        is_done = self._record(image, visited, share.last.values(), began_ms) and not due
+        if is_done and scope is None:
+            self._times.rest(image, began_ms)
 
     def _mark(self) -> tuple[float, float]:
         return self._clock.monotonic_ms(), self._processor_ms()
@@ -720,37 +702,51 @@ class Upkeep:
 
     def _visit(
         self,
-        image: MetadataImage,
-        sweep_round: SweepRound,
-        keys: Sequence[PartitionKey],
+        orders: Sequence[UpkeepOrder],
+        share: _Share,
         after_part: Callable[[], None],
         done: _Done,
-    ) -> None:
-        """Visit partitions in parts that each take a moment. An order that has got on and is left
-        comes again, while the round has time."""
-        began_ms = now_ms = self._clock.monotonic_ms()
-        due = self._visits.are_due(image, keys, now_ms)
-        waiting = with_time(plan_upkeep(image, due), sweep_round.budget_ms)
-        last: dict[ReplicaAddress, tuple[UpkeepOrder, UpkeepResult]] = {}
-        taken_ms = 0.0
-        while waiting:
-            if last:
-                after_part()
-                now_ms = self._clock.monotonic_ms()
-            task_ms = VISIT_TIMES_MAX * (waiting[0].work_ms_max or PART_MS)
-            count = max(1, int(PART_MS / task_ms))
-            part, waiting = waiting[:count], waiting[count:]
-            mark = self._mark()
-            results = self._run(part, now_ms, done)
-            taken_ms += self._taken_ms(mark)
+    ) -> list[UpkeepOrder]:
+        """Visit replicas in parts that each take a moment; return the orders that have got on, and
+        of which more is left."""
+        left = []
+        longest_ms = max((_task_ms([order]) for order in orders), default=PART_MS)
+        count = max(1, int(PART_MS / longest_ms))
+        for start in range(0, len(orders), count):
+            after_part()
+            part, mark = orders[start : start + count], self._mark()
+            results = self._run(part, self._clock.monotonic_ms(), done)
+            share.left_ms -= self._taken_ms(mark)
             for order, result in zip(part, results, strict=True):
-                last[order.address] = order, result
-                if result.is_left and result.has_progressed and taken_ms < sweep_round.budget_ms:
-                    waiting.append(order)
-        left = self._visits.record(
-            [order for order, _ in last.values()], [result for _, result in last.values()], began_ms
-        )
-        sweep_round.record_inspected(keys, failed=left, took_ms=taken_ms, count=len(due))
+                share.last[order.address] = order, result
+                if result.is_left and result.has_progressed:
+                    left.append(order)
+        return left
+
+    def _record(
+        self,
+        image: MetadataImage,
+        keys: Iterable[PartitionKey],
+        seen: Iterable[tuple[UpkeepOrder, UpkeepResult]],
+        at_ms: int,
+    ) -> bool:
+        """Record visits of partitions; return whether nothing is left in any.
+
+        Files of appends that failed change nothing that the metadata knows, so each partition is
+        visited once in file.delete.delay.ms at least.
+        """
+        interval_ms = image.settings().integer(WORK_INTERVAL)
+        results = [result for _, result in seen]
+        left = {each.key for each in results if each.is_left}
+        failed = {each.key for each in results if each.has_failed}
+        for key in keys:
+            if (partition := image.partition(key)) is None:
+                continue
+            settings = image.settings(key.topic_id)
+            wait_ms = interval_ms if key in failed else max(interval_ms, settings.delete_delay_ms)
+            due_at_ms = at_ms if key in left else at_ms + wait_ms
+            self._times.record(key, partition, settings, at_ms=at_ms, due_at_ms=due_at_ms)
+        return not left
 
     def _run(self, orders: Sequence[UpkeepOrder], now_ms: int, done: _Done) -> list[UpkeepResult]:
         if not orders:
@@ -817,7 +813,6 @@ class Upkeep:
         say what is due. `done`: what was done before it, which the report has, too."""
         done = _Done(is_dry_run) if done is None else done
         image = self._metadata.catch_up()
-        self._visits.forget_all_but(Ring.of(image))
         scope = scope_of(image, topics)
         keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
         for start in range(0, len(keys), PARTITIONS_AT_ONCE):
@@ -839,7 +834,8 @@ class Upkeep:
                 self._clock.sleep_ms(wait_ms)
             now_ms = self._clock.monotonic_ms()
             results = self._run(orders, now_ms, done)
-            self._visits.record(orders, results, now_ms)
+            if not done.is_dry_run:
+                self._record(image, keys, zip(orders, results, strict=True), now_ms)
             done.missed |= dict.fromkeys(not_looked_at(image, keys))
             more = {each.key for each in results if each.is_left and each.has_progressed}
             keys = [key for key in keys if key in more]

@@ -1,6 +1,7 @@
 """Rounds of upkeep: whom they visit, within how much of the time, and what the next one gets."""
 
 import pickle
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,9 @@ from tests.builders import TOPIC_ID, image_of, partition
 from tests.controller.worked_rounds import INTERVAL_MS, SlowRoots, Worked, begun
 
 
+NO_DELAY = {"file.delete.delay.ms": "0"}
+
+
 def test_the_first_round_of_a_cluster_owes_nothing():
     worked = Worked(4)
 
@@ -20,13 +24,22 @@ def test_the_first_round_of_a_cluster_owes_nothing():
     assert worked.share() == [0, 1, 2, 3]
 
 
-def test_a_round_visits_as_large_a_part_as_the_time_since_the_last_is_of_the_interval():
-    worked = begun(10)
+def test_rounds_without_the_time_for_all_come_to_each_before_they_come_to_one_again():
+    worked = begun(40, cluster={"log.cleaner.share": "0.01"}, configs=NO_DELAY)
+    worked.took_ms = 20.0
 
-    visited = [worked.share(INTERVAL_MS // 4) for _ in range(4)]
+    seen = Counter(each for _ in range(20) for each in worked.share())
 
-    assert sorted(each for part in visited for each in part) == list(range(10))
-    assert max(map(len, visited)) <= 3
+    assert len(seen) == 40
+    assert max(seen.values()) - min(seen.values()) <= 1
+
+
+def test_those_that_a_round_has_inspected_come_first():
+    worked = begun(40, cluster={"log.cleaner.share": "0.01"})
+    worked.took_ms = 20.0
+    inspected = [PartitionKey(TOPIC_ID, each) for each in (30, 35)]
+
+    assert {30, 35} <= set(worked.share(first=inspected))
 
 
 def test_each_created_replica_on_a_broker_that_is_online_has_an_order():
@@ -39,16 +52,11 @@ def test_each_created_replica_on_a_broker_that_is_online_has_an_order():
     assert pickle.loads(pickle.dumps(worked.done[0])) == worked.done[0]
 
 
-def test_a_process_that_ends_is_followed_by_one_that_goes_on():
+def test_a_process_that_ends_is_followed_by_one_that_has_the_time_since():
     worked = begun(8)
-    first = worked.share(INTERVAL_MS // 2)
     worked.upkeep = worked.new_upkeep()
 
-    second = worked.share(INTERVAL_MS // 2)
-
-    assert first
-    assert sorted({*first, *second}) == list(range(8))
-    assert len(first) < 8
+    assert worked.share(INTERVAL_MS) == list(range(8))
 
 
 def test_what_is_left_is_visited_first_in_the_next_round():
@@ -213,10 +221,10 @@ def test_a_long_visit_is_cut_into_parts_until_the_round_has_had_its_time():
     report = worked.upkeep.run_share(after_part=lambda: parts.append(len(worked.done)))
 
     assert {order.work_ms_max for order in worked.done} == {TASK_MS}
-    assert len(worked.done) == 47  # a third of a second each: 15 s, but for the part that it is at
-    most = max(after - before for before, after in pairwise([0, *parts, 47]))
+    assert len(worked.done) == 48  # a third of a second each: 15 s, but for those it is at
+    most = max(after - before for before, after in pairwise([0, *parts, 48]))
     assert most * VISIT_TIMES_MAX * TASK_MS <= PART_MS
-    assert [row.count for row in report.rows] == [16, 16, 15]
+    assert [row.count for row in report.rows] == [16, 16, 16]
 
 
 def test_an_order_that_gets_on_no_more_does_not_come_again():

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from kafka_on_spark.controller.inspections import SecondInspections
-from kafka_on_spark.controller.scheduler import upkeep_hints
+from kafka_on_spark.controller.scheduler import sweep_hints
 from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
@@ -26,7 +26,7 @@ class Worked(Rounds):
         self.side_by_side = 1
         self.moved_bytes = 0
         self.passes = ()
-        self.upkeep_hints = MemorySweepHints()
+        self.left_hints = MemorySweepHints()
         self.upkeep = self.new_upkeep()
 
     def new_upkeep(self):
@@ -35,7 +35,7 @@ class Worked(Rounds):
             self.clock,
             given={upkeep_task: self.run_orders},
             parts={
-                upkeep_hints: self.upkeep_hints,
+                sweep_hints: self.left_hints,
                 RootUpkeep: SimpleNamespace(run_share=lambda work_ms_max: [], run=list),
                 SecondInspections: self.second_inspections,
             },
@@ -57,11 +57,11 @@ class Worked(Rounds):
             for order in orders
         ]
 
-    def share(self, after_ms=INTERVAL_MS):
+    def share(self, after_ms=INTERVAL_MS, *, first=()):
         """Do a round `after_ms` after the last one; return the visited partitions."""
         self.clock.advance(after_ms)
         self.done = []
-        self.report = self.upkeep.run_share()
+        self.report = self.upkeep.run_share(first=first)
         return sorted({order.key.partition for order in self.done})
 
     def maintain(self):

@@ -8,7 +8,7 @@ from kafka_on_spark.controller.commands import Command, run_command
 from kafka_on_spark.controller.controller_loop import ControllerLoop, ExpiryChecks, silent_groups
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
-from kafka_on_spark.controller.scheduler import scheduler, sweep_hints, upkeep_hints
+from kafka_on_spark.controller.scheduler import scheduler, sweep_hints
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder
@@ -99,7 +99,6 @@ class Driver:
             parts={
                 AppendThreads: self.threads,
                 sweep_hints: SimulatedSweepHints(world),
-                upkeep_hints: SimulatedSweepHints(world),
                 silent_groups: Nothing(),
                 **({ExpiryChecks: Nothing()} if world.silent_ms is None else {}),
             },
