@@ -132,7 +132,6 @@ class SweepPosition:
             is new lets those behind it wait, and one that is gone slows the pace: each is owed.
         ring: What the ring was then; a hint knows only how many partitions it had.
         again: Partitions whose last inspection failed, those first that failed longest ago.
-        inspection_ms: How long the inspection of a partition takes; None: not known.
         worked_at_ms: When the time for other work was last given out; None: not known.
     """
 
@@ -141,7 +140,6 @@ class SweepPosition:
     owed: float
     ring: Ring | int
     again: tuple[PartitionKey, ...] = ()
-    inspection_ms: float | None = None
     worked_at_ms: int | None = None
 
 
@@ -204,12 +202,6 @@ def after_slice(
     )
 
 
-def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> float:
-    """Return how long an inspection takes, after `count` of them took `took_ms`."""
-    measured = took_ms / count
-    return measured if known is None else 0.7 * known + 0.3 * measured
-
-
 NAME: Final = "sweep.json"
 
 _VERSION: Final = 3
@@ -242,7 +234,6 @@ def encode(cluster_id: str, position: SweepPosition) -> bytes:
         "begins_at": position.begins_at,
         "owed": position.owed,
         "partitions": position.ring if isinstance(position.ring, int) else position.ring.count,
-        "look_ms": position.inspection_ms,
         "again": position.again,
         "worked_at_ms": position.worked_at_ms,
     }
@@ -253,8 +244,7 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
     """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
     try:
         fields = json.loads(content)
-        again, inspection_ms = fields["again"], fields["look_ms"]
-        worked_at_ms = fields["worked_at_ms"]
+        again, worked_at_ms = fields["again"], fields["worked_at_ms"]
         if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
             return None
         if not isinstance(again, list) or len(again) > AGAIN_MAX:
@@ -265,9 +255,6 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
             owed=float(_number(fields["owed"], int, float)),
             ring=_number(fields["partitions"]),
             again=tuple(map(_key, again)),
-            inspection_ms=(
-                None if inspection_ms is None else float(_number(inspection_ms, int, float))
-            ),
             worked_at_ms=None if worked_at_ms is None else _number(worked_at_ms),
         )
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -291,7 +278,7 @@ SCOPES_MAX: Final = 16
 """Selections of topics whose progress a process remembers."""
 
 FIRST_INSPECTIONS: Final = 16
-"""Partitions that are inspected first, to learn how long an inspection takes."""
+"""Partitions that a round inspects first, to learn how long an inspection takes."""
 
 _HINTS_AN_INTERVAL: Final = 64
 
@@ -480,7 +467,7 @@ class SweepRound:
         self.position = replace(position, owed=ring.count) if is_all else position
         self._ring = ring
         self._again = () if is_all else position.again[:AGAIN_MAX]
-        self._is_first = True
+        self._inspection_ms: float | None = None
 
     def is_ahead_of(self, as_of_ms: int) -> bool:
         """Return whether what is known of inspections is newer than an image of `as_of_ms`."""
@@ -488,16 +475,14 @@ class SweepRound:
 
     def next_keys(self) -> list[PartitionKey]:
         """Return the partitions to inspect next; none: the round's slice is complete."""
-        inspection_ms = self.position.inspection_ms
-        if self.is_all or inspection_ms == 0:
+        if self.is_all or self._inspection_ms == 0:
             count_max = self._ring.count
         elif self.budget_ms <= 0:
             count_max = 0
-        elif inspection_ms is None:
+        elif self._inspection_ms is None:
             count_max = FIRST_INSPECTIONS
         else:
-            count_max = max(int(self.budget_ms / inspection_ms), int(self._is_first))
-        self._is_first = False
+            count_max = int(self.budget_ms / self._inspection_ms)
         return [*self._again, *next_slice(self._ring, self.position, count_max)]
 
     def record_inspected(
@@ -517,9 +502,8 @@ class SweepRound:
         )
         self._again = ()
         self.budget_ms -= took_ms
-        if count and not self.is_all:  # a full sweep copies, too
-            inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
-            self.position = replace(self.position, inspection_ms=inspection_ms)
+        if count:
+            self._inspection_ms = took_ms / count
 
     def not_inspected_count(self, leaderless: Collection[PartitionKey]) -> int:
         """Return how many partitions may not have been inspected within the interval.

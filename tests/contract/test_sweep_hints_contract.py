@@ -23,7 +23,7 @@ POSITION = SweepPosition(
     owed=1.5,
     ring=12,
     again=(key(3), key(4)),
-    inspection_ms=2.25,
+    worked_at_ms=1_700_000_000_500,
 )
 LARGEST = SweepPosition(
     at_ms=2**53,
@@ -31,7 +31,7 @@ LARGEST = SweepPosition(
     owed=1_000_000.123456789,
     ring=2**53,
     again=tuple(key(100_000 + each) for each in range(AGAIN_MAX)),
-    inspection_ms=1.123456789e-300,
+    worked_at_ms=2**53,
 )
 
 
@@ -96,7 +96,7 @@ NO_HINTS = [
     pytest.param(changed(owed=float("nan")),                     id="no number"),
     pytest.param(changed(owed=float("inf")),                     id="an infinite number"),
     pytest.param(changed(owed=-1.0),                             id="less than nothing"),
-    pytest.param(changed(look_ms="1"),                           id="a text for a number"),
+    pytest.param(changed(worked_at_ms="1"),                      id="a text for a number"),
     pytest.param(changed(begins_at=["a"]),                       id="half a partition"),
     pytest.param(changed(begins_at=[1, 1]),                      id="a number for a topic"),
     pytest.param(changed(begins_at=["a" * 65, 1]),               id="a long id"),

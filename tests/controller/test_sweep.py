@@ -11,7 +11,6 @@ from kafka_on_spark.controller.scheduler import (
     Ring,
     SweepPosition,
     begin_round,
-    learned_inspection_ms,
 )
 from tests.controller.sweep_rounds import (
     INTERVAL_MS,
@@ -172,12 +171,3 @@ def test_of_many_failed_inspections_each_round_makes_some_again_and_none_is_forg
         rounds.run(number)
 
     assert rounds.not_inspected_count() == 200 - 3 * AGAIN_MAX
-
-
-# How much a round may inspect
-
-
-def test_what_an_inspection_takes_is_learned_and_one_slow_disk_is_not_all():
-    first = learned_inspection_ms(None, 640, 64)
-    assert first == 10
-    assert learned_inspection_ms(first, 1000, 10) == pytest.approx(37)
