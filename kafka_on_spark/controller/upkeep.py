@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 from typing import Any, Final
 
 from kafka_on_spark.base.config import Settings
@@ -36,7 +37,7 @@ from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
 from kafka_on_spark.controller.inspections import Finding, SecondInspections, inspect_findings
 from kafka_on_spark.controller.reassignment import UNLIMITED
 from kafka_on_spark.controller.replica_tables import tables_on
-from kafka_on_spark.controller.scheduler import WORK_INTERVAL, DueTimes, Scope, scheduler, scope_of
+from kafka_on_spark.controller.scheduler import WORK_INTERVAL, DueTimes, scheduler, scope_of
 from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE, upkeep_task
 from kafka_on_spark.log.retention import limits_of
@@ -130,22 +131,23 @@ def _address(
     return address_of(image, key, partition, broker_id)
 
 
-def _task_ms(orders: Iterable[UpkeepOrder]) -> float:
-    """Return how long tasks may take, one after the other at worst."""
-    return sum(VISIT_TIMES_MAX * (order.work_ms_max or PIECE_MS) for order in orders)
-
-
 def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
-    """Return `orders` with equal parts of a time, and of the bytes that take as long.
+    """Return `orders` with equal parts of a time, and of the bytes that take as long; inf: without
+    a bound.
 
     None has more than `TASK_MS`: one that is left after it comes again, while the round has time.
     """
-    if not orders:
-        return []
+    if not orders or budget_ms == inf:
+        return list(orders)
     each_ms = max(PIECE_MS, budget_ms / len(orders))
     bytes_max = int(each_ms * BYTES_A_MS)
     task_ms = min(each_ms, TASK_MS)
     return [replace(order, work_ms_max=task_ms, bytes_max=bytes_max) for order in orders]
+
+
+def visit_ms(orders: Iterable[UpkeepOrder]) -> float:
+    """Return how long tasks may take, one after the other at worst."""
+    return sum(VISIT_TIMES_MAX * (order.work_ms_max or PIECE_MS) for order in orders)
 
 
 SeenOrphans = tuple[PartitionKey, BrokerId, LeaderEpoch, int]
@@ -483,17 +485,15 @@ FINISH_MS: Final = 1000.0
 WAITING_PART: Final = 0.5
 """The part of a wait of this process's other work that counts as time used."""
 
-VISITS_MAX: Final = 10_000
-"""How often `maintain` comes back to a partition in which more is due."""
+TURNS_MAX: Final = 100_000
+"""How often tasks are given out, one part after the other, until all is done that is due."""
 
 
 @dataclass(slots=True)
-class _Share:
-    """A share of upkeep: how much of its time is left, and the last order and result of each
-    replica that it came to."""
+class _Time:
+    """How much time of a share is left; inf: all that is due is done."""
 
     left_ms: float
-    last: dict[ReplicaAddress, tuple[UpkeepOrder, UpkeepResult]] = field(default_factory=dict)
 
 
 class Upkeep:
@@ -602,59 +602,33 @@ class Upkeep:
         done: _Done,
     ) -> None:
         scope = scope_of(image, topics)
-        share = _Share(self._scheduler.begin_work(image))
+        time = _Time(self._scheduler.begin_work(image))
         try:
             if scope is None:
-                self._share_of_roots(image, share, done)
-            if share.left_ms > 0:
-                self._visit_due(image, scope, first, share, after_part, done)
+                self._share_of_roots(image, time, done)
+            began_ms = self._clock.monotonic_ms()
+            if time.left_ms <= 0 or self._times.are_resting(image, began_ms):
+                return
+            asked = [
+                each for each in image.partitions() if scope is None or each[0].topic_id in scope
+            ]
+            due, ahead = self._times.due(image, asked, began_ms), set(first)
+            due.sort(key=lambda key: key not in ahead)
+            if self._visit(image, due, time, done, after_part) and scope is None:
+                self._times.rest(image, began_ms)
         finally:
-            self._scheduler.end_work(image, share.left_ms)
+            self._scheduler.end_work(image, time.left_ms)
 
-    def _share_of_roots(self, image: MetadataImage, share: _Share, done: _Done) -> None:
+    def _share_of_roots(self, image: MetadataImage, time: _Time, done: _Done) -> None:
         """Clean a root that is due, for at most half of a round's time: neither roots nor replicas
         wait for the other's backlog to end."""
         now_ms = self._clock.monotonic_ms()
-        if share.left_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
+        if time.left_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
             return
         mark = self._mark()
-        for row in self._roots.run_share(share.left_ms / 2):
+        for row in self._roots.run_share(time.left_ms / 2):
             done.add(row)
-        share.left_ms -= self._taken_ms(mark)
-
-    def _visit_due(
-        self,
-        image: MetadataImage,
-        scope: Scope,
-        first: Collection[PartitionKey],
-        share: _Share,
-        after_part: Callable[[], None],
-        done: _Done,
-    ) -> None:
-        """Visit the partitions that are due, each once; then, while there is time, the replicas in
-        which more is left again."""
-        began_ms = self._clock.monotonic_ms()
-        if self._times.are_resting(image, began_ms):
-            return
-        asked = (each for each in image.partitions() if scope is None or each[0].topic_id in scope)
-        ahead = set(first)
-        due = deque(
-            sorted(self._times.due(image, asked, began_ms), key=lambda key: key not in ahead)
-        )
-        each_ms = share.left_ms / max(1, len(due))
-        visited: list[PartitionKey] = []
-        left: list[UpkeepOrder] = []
-        while due and share.left_ms > 0:
-            orders: list[UpkeepOrder] = []
-            while due and _task_ms(orders) < PART_MS:
-                visited.append(due.popleft())
-                orders += with_time(plan_upkeep(image, visited[-1:]), each_ms)
-            left += self._visit(orders, share, after_part, done)
-        while left and share.left_ms > 0:
-            left = self._visit(left, share, after_part, done)
-        is_done = self._record(image, visited, share.last.values(), began_ms) and not due
-        if is_done and scope is None:
-            self._times.rest(image, began_ms)
+        time.left_ms -= self._taken_ms(mark)
 
     def _mark(self) -> tuple[float, float]:
         return self._clock.monotonic_ms(), self._processor_ms()
@@ -702,33 +676,58 @@ class Upkeep:
 
     def _visit(
         self,
-        orders: Sequence[UpkeepOrder],
-        share: _Share,
-        after_part: Callable[[], None],
+        image: MetadataImage,
+        keys: Iterable[PartitionKey],
+        time: _Time,
         done: _Done,
-    ) -> list[UpkeepOrder]:
-        """Visit replicas in parts that each take a moment; return the orders that have got on, and
-        of which more is left."""
-        left = []
-        longest_ms = max((_task_ms([order]) for order in orders), default=PART_MS)
-        count = max(1, int(PART_MS / longest_ms))
-        for start in range(0, len(orders), count):
-            after_part()
-            part, mark = orders[start : start + count], self._mark()
-            results = self._run(part, self._clock.monotonic_ms(), done)
-            share.left_ms -= self._taken_ms(mark)
-            for order, result in zip(part, results, strict=True):
-                share.last[order.address] = order, result
-                if result.is_left and result.has_progressed:
-                    left.append(order)
-        return left
+        after_part: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Visit partitions, each once, in parts that take a moment each; then, while there is time,
+        the replicas again that have got on, and in which more is left. Return whether nothing is
+        left."""
+        began_ms = self._clock.monotonic_ms()
+        waiting, visited = deque(keys), list[PartitionKey]()
+        each_ms = time.left_ms / max(1, len(waiting))
+        last: dict[tuple[PartitionKey, BrokerId], UpkeepResult] = {}
+        left: list[UpkeepOrder] = []
+        for _ in range(TURNS_MAX):
+            if time.left_ms <= 0 or not (waiting or left):
+                break
+            turn, left = ([], left) if waiting else (left, [])
+            while waiting and visit_ms(turn) < PART_MS:
+                visited.append(waiting.popleft())
+                planned = plan_upkeep(image, visited[-1:], is_dry_run=done.is_dry_run)
+                turn += with_time(planned, each_ms)
+            count = max(1, int(PART_MS / max(visit_ms([each]) for each in turn))) if turn else 1
+            for start in range(0, len(turn), count):
+                after_part()
+                part = turn[start : start + count]
+                for order, result in zip(part, self._run_part(part, time, done), strict=True):
+                    last[result.key, result.broker_id] = result
+                    if result.is_left and result.has_progressed and not done.is_dry_run:
+                        left.append(order)
+        return self._record(image, visited, last.values(), began_ms, done) and not waiting
+
+    def _run_part(
+        self, orders: Sequence[UpkeepOrder], time: _Time, done: _Done
+    ) -> list[UpkeepResult]:
+        """Run orders, within the throttle; if there is no bound of time, once it lets any byte
+        through."""
+        settings, mark = self._metadata.image.settings(), self._mark()
+        wait_ms = self._throttle.wait_ms(settings, self._clock.monotonic_ms())
+        if wait_ms and time.left_ms == inf and not done.is_dry_run:
+            self._clock.sleep_ms(wait_ms)
+        results = self._run(orders, self._clock.monotonic_ms(), done)
+        time.left_ms -= self._taken_ms(mark)
+        return results
 
     def _record(
         self,
         image: MetadataImage,
         keys: Iterable[PartitionKey],
-        seen: Iterable[tuple[UpkeepOrder, UpkeepResult]],
+        results: Collection[UpkeepResult],
         at_ms: int,
+        done: _Done,
     ) -> bool:
         """Record visits of partitions; return whether nothing is left in any.
 
@@ -736,11 +735,11 @@ class Upkeep:
         visited once in file.delete.delay.ms at least.
         """
         interval_ms = image.settings().integer(WORK_INTERVAL)
-        results = [result for _, result in seen]
         left = {each.key for each in results if each.is_left}
         failed = {each.key for each in results if each.has_failed}
         for key in keys:
-            if (partition := image.partition(key)) is None:
+            partition = image.partition(key)
+            if partition is None or done.is_dry_run:
                 continue
             settings = image.settings(key.topic_id)
             wait_ms = interval_ms if key in failed else max(interval_ms, settings.delete_delay_ms)
@@ -818,26 +817,11 @@ class Upkeep:
         for start in range(0, len(keys), PARTITIONS_AT_ONCE):
             part = keys[start : start + PARTITIONS_AT_ONCE]
             with self._lock:
-                self._run_until_done(part, done)
+                image = self._metadata.catch_up()
+                self._visit(image, part, _Time(inf), done)
+            done.missed |= dict.fromkeys(not_looked_at(image, part))
         if scope is None and not done.is_dry_run:
             with self._lock:
                 for row in self._roots.run():
                     done.add(row)
         return done.report()
-
-    def _run_until_done(self, keys: Sequence[PartitionKey], done: _Done) -> None:
-        for _ in range(VISITS_MAX):
-            image = self._metadata.catch_up()
-            orders = plan_upkeep(image, keys, is_dry_run=done.is_dry_run)
-            wait_ms = self._throttle.wait_ms(image.settings(), self._clock.monotonic_ms())
-            if wait_ms and not done.is_dry_run:
-                self._clock.sleep_ms(wait_ms)
-            now_ms = self._clock.monotonic_ms()
-            results = self._run(orders, now_ms, done)
-            if not done.is_dry_run:
-                self._record(image, keys, zip(orders, results, strict=True), now_ms)
-            done.missed |= dict.fromkeys(not_looked_at(image, keys))
-            more = {each.key for each in results if each.is_left and each.has_progressed}
-            keys = [key for key in keys if key in more]
-            if not keys or done.is_dry_run:
-                break
