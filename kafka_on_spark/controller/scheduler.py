@@ -9,9 +9,11 @@ For everything but inspections a partition is visited earlier if it has changed,
 said so, or if this process has not visited it (`DueTimes`, one for each kind of work). What a
 process remembers of that is its own.
 
+The roots of brokers are cleaned in turn, each once an hour.
+
 A process that ends leaves a hint for the next one, in `sweep.json` on a metadata root: how far
-the cursor is, and when work had its share of time. Any process replaces the last hint, and its
-content is never trusted: bytes that can't be a hint count as none.
+the cursor is, when work had its share of time, and which root's turn it is. Any process replaces
+the last hint, and its content is never trusted: bytes that can't be a hint count as none.
 """
 
 import json
@@ -20,7 +22,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import accumulate, pairwise
 from math import inf
 from operator import itemgetter
@@ -28,7 +30,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import Clock, PartitionKey, TopicId, listed
+from kafka_on_spark.base.ids import BrokerId, Clock, PartitionKey, TopicId, listed
 from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -119,6 +121,24 @@ class Ring:
         return keys
 
 
+ROOTS_INTERVAL_MS: Final = 3_600_000
+"""How often the root of a broker is cleaned."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootTurn:
+    """Whose root is cleaned, or was last; None: none yet, and the first one waits for its turn.
+
+    Attributes:
+        begun_at_ms: When it began.
+        left_at: The folder at which it goes on; "": it is done.
+    """
+
+    broker_id: BrokerId | None
+    begun_at_ms: int
+    left_at: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPosition:
     """How far rounds have come around the ring. No rule of safety depends on it.
@@ -133,6 +153,7 @@ class SweepPosition:
         ring: What the ring was then; a hint knows only how many partitions it had.
         again: Partitions whose last inspection failed, those first that failed longest ago.
         worked_at_ms: When the time for other work was last given out; None: not known.
+        root: Whose root is cleaned; None: not known.
     """
 
     at_ms: int
@@ -141,6 +162,7 @@ class SweepPosition:
     ring: Ring | int
     again: tuple[PartitionKey, ...] = ()
     worked_at_ms: int | None = None
+    root: RootTurn | None = None
 
 
 def begin_round(
@@ -208,6 +230,8 @@ _VERSION: Final = 3
 
 _ID_LENGTH_MAX: Final = 64
 
+_PATH_LENGTH_MAX: Final = 8192
+
 _NUMBER_MAX: Final = 2**53
 
 
@@ -236,6 +260,7 @@ def encode(cluster_id: str, position: SweepPosition) -> bytes:
         "partitions": position.ring if isinstance(position.ring, int) else position.ring.count,
         "again": position.again,
         "worked_at_ms": position.worked_at_ms,
+        "root": position.root and astuple(position.root),
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -244,7 +269,7 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
     """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
     try:
         fields = json.loads(content)
-        again, worked_at_ms = fields["again"], fields["worked_at_ms"]
+        again, worked_at_ms, root = fields["again"], fields["worked_at_ms"], fields["root"]
         if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
             return None
         if not isinstance(again, list) or len(again) > AGAIN_MAX:
@@ -256,6 +281,7 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
             ring=_number(fields["partitions"]),
             again=tuple(map(_key, again)),
             worked_at_ms=None if worked_at_ms is None else _number(worked_at_ms),
+            root=None if root is None else _turn(root),
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
@@ -266,6 +292,14 @@ def _key(value: Any) -> PartitionKey:
     if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
         raise ValueError("not a topic's id")
     return PartitionKey(TopicId(topic_id), _number(number))
+
+
+def _turn(value: Any) -> RootTurn:
+    broker_id, begun_at_ms, left_at = value
+    if not isinstance(left_at, str) or len(left_at) > _PATH_LENGTH_MAX:
+        raise ValueError("not a path")
+    broker_id = None if broker_id is None else BrokerId(_number(broker_id))
+    return RootTurn(broker_id, _number(begun_at_ms), left_at)
 
 
 def _number(value: Any, *kinds: type) -> Any:
@@ -327,6 +361,7 @@ class Scheduler:
         self._written_at_ms: int | None = None
         self._worked_at_ms: int | None = None
         self._debt_ms = 0.0
+        self._root: RootTurn | None = None
 
     def begin(
         self,
@@ -387,6 +422,33 @@ class Scheduler:
             self._debt_ms = max(0.0, -left_ms)
         self._leave_hint(image, image.settings().integer(SWEEP_INTERVAL))
 
+    def next_root(self, broker_ids: Collection[BrokerId]) -> RootTurn | None:
+        """Return whose root to clean, and where to go on: the one that is left, or the next one
+        once the time of the last is over; None: it is not."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            turn = self._root = self._root or RootTurn(None, now_ms)
+            if turn.left_at and turn.broker_id in broker_ids:
+                return turn
+            if now_ms - turn.begun_at_ms < ROOTS_INTERVAL_MS / max(1, len(broker_ids)):
+                return None
+            last = -1 if turn.broker_id is None else turn.broker_id
+            following = sorted(broker_ids, key=lambda each: (each <= last, each))
+            if following:
+                self._root = RootTurn(following[0], now_ms)
+            return self._root if following else None
+
+    def leave_root(self, left_at: str) -> None:
+        """Note where the root whose turn it is goes on; "": it is done."""
+        with self._lock:
+            if self._root is not None:
+                self._root = replace(self._root, left_at=left_at)
+
+    def note_roots_cleaned(self) -> None:
+        """Note that all roots were cleaned."""
+        with self._lock:
+            self._root = RootTurn(None, self._clock.monotonic_ms())
+
     def _hint(self, image: MetadataImage) -> SweepPosition | None:
         try:
             found = self._hints.read(image.cluster_id or "")
@@ -399,6 +461,8 @@ class Scheduler:
         with self._lock:
             if self._worked_at_ms is None:
                 self._worked_at_ms = found.worked_at_ms
+            if self._root is None:
+                self._root = found.root
         return found
 
     def _wall_ms(self) -> int:
@@ -425,7 +489,7 @@ class Scheduler:
             position = begin_round(
                 ring, None, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below
             )
-        position = replace(position, worked_at_ms=self._worked_at_ms)
+        position = replace(position, worked_at_ms=self._worked_at_ms, root=self._root)
         try:
             self._hints.write(image.cluster_id or "", _moved(position, self._wall_ms()))
         except KafkaOnSparkError as error:
@@ -434,11 +498,12 @@ class Scheduler:
 
 def _moved(position: SweepPosition, by_ms: int) -> SweepPosition:
     """Return a position by a clock that is ahead by so much."""
-    worked_at_ms = position.worked_at_ms
+    worked_at_ms, root = position.worked_at_ms, position.root
     return replace(
         position,
         at_ms=position.at_ms + by_ms,
         worked_at_ms=None if worked_at_ms is None else worked_at_ms + by_ms,
+        root=None if root is None else replace(root, begun_at_ms=root.begun_at_ms + by_ms),
     )
 
 

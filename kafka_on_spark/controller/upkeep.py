@@ -4,8 +4,8 @@ First topics' cleanup.policy is decided (`cleanup_policy`): what is deleted need
 before. Then replicas are kept small, and roots are cleaned of what killed processes left there. A
 bounded share of it comes after each round of replication and in each pass of the controller; or all
 that is due is done at once. `scheduler` says what is due, and how long it may take. Brokers' roots
-are cleaned as a whole, and seldom, by a process that has made rounds for an interval; metadata
-roots on request only: who writes a checkpoint of the metadata log cleans it.
+are cleaned as a whole, and seldom; metadata roots on request only: who writes a checkpoint of the
+metadata log cleans it.
 """
 
 import logging
@@ -319,9 +319,6 @@ class UpkeepThrottle:
         return rate
 
 
-ROOTS_INTERVAL_MS: Final = 3_600_000
-"""How often the roots of brokers are cleaned."""
-
 METADATA: Final = "__cluster_metadata"
 
 
@@ -346,36 +343,26 @@ class RootUpkeep:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._metadata = node.metadata
-        self._clock = node.clock
-        self._begun_ms: dict[BrokerId, int] = {}
-        self._left: dict[BrokerId, str] = {}
+        self._scheduler = node.part(scheduler)
 
     def run_share(self, work_ms_max: float) -> list[UpkeepRow]:
-        """Clean one root that is due, for so long, but for the piece that it is at; what is left
-        goes on with the next call. Return a row if that failed.
-
-        A root is due an interval after this process first knew of it, or last began to clean it.
-        """
-        image, now_ms = self._metadata.image, self._clock.monotonic_ms()
-        for each in _brokers(image):
-            self._begun_ms.setdefault(each.broker_id, now_ms)
-        for broker in sorted(_brokers(image), key=lambda each: self._begun_ms[each.broker_id]):
-            begun_ms = self._begun_ms[broker.broker_id]
-            begins_at = self._left.pop(broker.broker_id, "")
-            if not begins_at:
-                if now_ms - begun_ms < ROOTS_INTERVAL_MS:
-                    continue
-                self._begun_ms[broker.broker_id] = now_ms
-            return self._clean(image, [broker], begins_at=begins_at, work_ms_max=work_ms_max)
-        return []
+        """Clean the root whose turn it is, for so long, but for the piece that it is at; what is
+        left goes on with the next call. Return a row if that failed."""
+        brokers = self._brokers()
+        turn = self._scheduler.next_root(brokers)
+        if turn is None or turn.broker_id is None:
+            return []
+        order = self._order(brokers[turn.broker_id])
+        order = replace(order, begins_at=turn.left_at, work_ms_max=work_ms_max)
+        [cleaned], rows = self._clean([order])
+        self._scheduler.leave_root(cleaned.left_at)
+        return rows
 
     def run(self) -> list[UpkeepRow]:
         """Clean all roots, and the metadata's. Return a row for each that failed, and for what went
         from the metadata's."""
-        image, brokers = self._metadata.image, _brokers(self._metadata.image)
-        self._left.clear()
-        self._begun_ms |= {each.broker_id: self._clock.monotonic_ms() for each in brokers}
-        rows = self._clean(image, brokers)
+        _, rows = self._clean([self._order(broker) for broker in self._brokers().values()])
+        self._scheduler.note_roots_cleaned()
         try:
             count = self._metadata.clean()
             rows += [_root_row(METADATA, count=count)] if count else []
@@ -383,34 +370,25 @@ class RootUpkeep:
             rows.append(_root_row(METADATA, error=error.message))
         return rows
 
-    def _clean(
-        self,
-        image: MetadataImage,
-        brokers: Sequence[BrokerRegistration],
-        *,
-        begins_at: str = "",
-        work_ms_max: float | None = None,
-    ) -> list[UpkeepRow]:
-        orders = [
-            RootOrder(
-                broker=broker,
-                begins_at=begins_at,
-                work_ms_max=work_ms_max,
-                registered_voters=image.registered_voters,
-            )
-            for broker in brokers
-        ]
+    def _brokers(self) -> dict[BrokerId, BrokerRegistration]:
+        brokers = self._metadata.image.brokers
+        return {broker_id: broker for broker_id, broker in brokers.items() if broker.has_upkeep}
+
+    def _order(self, broker: BrokerRegistration) -> RootOrder:
+        voters = self._metadata.image.registered_voters
+        return RootOrder(broker=broker, registered_voters=voters)
+
+    def _clean(self, orders: Sequence[RootOrder]) -> tuple[list[RootCleaned], list[UpkeepRow]]:
         try:
             results = self._node.tasks.run_or_lose(clean_root_task, orders)
         except KafkaOnSparkError as error:
             results = [RootCleaned(count=0, error=error.message)] * len(orders)
-        rows = []
-        for broker, result in zip(brokers, results, strict=True):
-            if result.left_at:
-                self._left[broker.broker_id] = result.left_at
-            if result.error is not None:
-                rows.append(_root_row("", broker.broker_id, error=result.error))
-        return rows
+        rows = [
+            _root_row("", order.broker.broker_id, error=result.error)
+            for order, result in zip(orders, results, strict=True)
+            if result.error is not None
+        ]
+        return results, rows
 
 
 def _root_row(
@@ -428,10 +406,6 @@ def _root_row(
     if error:
         log.warning("%s", row)
     return row
-
-
-def _brokers(image: MetadataImage) -> list[BrokerRegistration]:
-    return [broker for broker in image.brokers.values() if broker.has_upkeep]
 
 
 def clean_root_task(order: RootOrder, worker: Worker) -> RootCleaned:

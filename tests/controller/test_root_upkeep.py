@@ -1,21 +1,18 @@
-"""Upkeep of roots: once an interval, in parts, and when asked for."""
+"""Upkeep of roots: in turn, each once an interval, in parts, and when asked for."""
 
 from dataclasses import replace
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.controller.upkeep import (
-    METADATA,
-    ROOTS_INTERVAL_MS,
-    RootUpkeep,
-    clean_root_task,
-)
+from kafka_on_spark.controller.scheduler import ROOTS_INTERVAL_MS, scheduler, sweep_hints
+from kafka_on_spark.controller.upkeep import METADATA, RootUpkeep, clean_root_task
 from kafka_on_spark.metadata.temporaries import RootCleaned
 from tests.builders import image_of, partition
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, MemorySweepHints
 from tests.nodes import node_of
 
 BEGAN_MS = 1000 * ROOTS_INTERVAL_MS
 ALL = [1, 2, 3]
+TURN_MS = ROOTS_INTERVAL_MS // 3
 EVERY = 10**9
 
 
@@ -29,7 +26,15 @@ class Roots:
         self.cleaned = lambda: 3
         self.visited = lambda order: RootCleaned(count=0)
         self.took_ms = 0
-        self.upkeep = RootUpkeep(node_of(self, self.clock, given={clean_root_task: self.visit}))
+        self.hints = MemorySweepHints()
+        self.process()
+
+    def process(self):
+        """Have another process do it from now on, which knows what the hint says."""
+        given, parts = {clean_root_task: self.visit}, {sweep_hints: self.hints}
+        node = node_of(self, self.clock, given=given, parts=parts)
+        self.scheduler, self.upkeep = node.part(scheduler), RootUpkeep(node)
+        self.scheduler.begin_work(self.image)
 
     def clean(self):
         self.done.append(METADATA)
@@ -47,7 +52,9 @@ class Roots:
     def work(self, *, after_ms=0, work_ms_max=EVERY):
         self.clock.advance(after_ms)
         self.done = []
-        return self.upkeep.run_share(work_ms_max)
+        rows = self.upkeep.run_share(work_ms_max)
+        self.scheduler.end_work(self.image, 0)
+        return rows
 
 
 def begun(**options):
@@ -56,12 +63,22 @@ def begun(**options):
     return roots
 
 
-def test_a_cluster_of_which_nothing_is_known_is_cleaned_an_interval_later():
+def test_roots_of_which_nothing_is_known_are_cleaned_in_turn_within_an_interval():
     roots = begun()
 
-    assert roots.share(after_ms=ROOTS_INTERVAL_MS - 1) == []
-    assert [*roots.share(after_ms=1), *roots.share(), *roots.share()] == ALL
-    assert roots.share() == []
+    assert roots.share(after_ms=TURN_MS - 1) == []
+    assert [*roots.share(after_ms=1), *roots.share(), *roots.share(after_ms=TURN_MS)] == [1, 2]
+    assert [*roots.share(after_ms=TURN_MS), *roots.share(after_ms=TURN_MS)] == [3, 1]
+
+
+def test_jobs_that_end_clean_all_roots_within_an_interval_together():
+    roots, done = begun(), []
+    for _ in range(60):
+        roots.clock.advance(ROOTS_INTERVAL_MS // 60)
+        roots.process()
+        done += roots.share()
+
+    assert done == ALL
 
 
 def test_what_a_cleaning_has_left_is_gone_on_with():
@@ -73,22 +90,13 @@ def test_what_a_cleaning_has_left_is_gone_on_with():
         return RootCleaned(count=0, left_at="t-1/0-a" if len(orders) == 1 else "")
 
     roots.visited = visited
-    roots.share(after_ms=ROOTS_INTERVAL_MS)
+    roots.share(after_ms=TURN_MS)
+    roots.process()
 
-    done = [roots.share() for _ in range(4)]
+    done = [roots.share(), roots.share(), roots.share(after_ms=TURN_MS)]
 
-    assert done == [[2], [3], [1], []]
-    assert [each.begins_at for each in orders] == ["", "", "", "t-1/0-a"]
-
-
-def test_a_root_that_is_never_done_lets_the_others_have_their_turn():
-    roots = begun()
-    roots.visited = lambda order: RootCleaned(count=0, left_at="t-1/0-a")
-
-    done = [roots.share(after_ms=ROOTS_INTERVAL_MS) for _ in range(6)]
-
-    assert [each for part in done for each in part].count(1) < 6
-    assert {each for part in done for each in part} == set(ALL)
+    assert done == [[1], [], [2]]
+    assert [each.begins_at for each in orders] == ["", "t-1/0-a", ""]
 
 
 def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
@@ -100,10 +108,10 @@ def test_a_task_that_fails_is_a_row_and_the_other_roots_are_cleaned():
         return RootCleaned(count=0)
 
     roots.visited = visited
-    [row] = roots.work(after_ms=ROOTS_INTERVAL_MS)
+    [row] = roots.work(after_ms=TURN_MS)
 
     assert (row.broker_id, row.error) == (1, "the executor is gone")
-    assert [roots.share() for _ in range(3)] == [[2], [3], []]
+    assert [roots.share(after_ms=TURN_MS) for _ in range(2)] == [[2], [3]]
 
 
 def test_all_that_fails_when_all_are_cleaned_is_a_row():
@@ -135,7 +143,7 @@ def test_all_are_cleaned_at_once_when_asked_for():
     assert str(row) == "__cluster_metadata-0: clean: 3 files deleted (0 bytes)"
     assert roots.done == [*ALL, METADATA]
     assert {order.work_ms_max for order in orders} == {None}
-    assert roots.share(after_ms=ROOTS_INTERVAL_MS - 1) == []
+    assert roots.share(after_ms=TURN_MS - 1) == []
 
 
 def test_a_broker_that_is_fenced_is_left_alone():
