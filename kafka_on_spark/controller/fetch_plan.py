@@ -107,12 +107,6 @@ def lacks_leader_table(partition: PartitionRegistration | None) -> bool:
     return any(partition.is_created(broker_id) for broker_id in partition.replicas)
 
 
-def covers_all(image: MetadataImage, key: PartitionKey, plan: Sequence[FetchOrder]) -> bool:
-    """Return whether fetches read the tables of all replicas that an inspection would read."""
-    inspection = plan_fetches(image, key, is_inspection=True)
-    return bool(plan) and set(map(fetcher_of, inspection)) == set(map(fetcher_of, plan))
-
-
 def refusals(result: FetchResult) -> list[ReplicaReport]:
     reports = (result.report.leader, *result.report.followers)
     return [each for each in reports if each.error_code != NO_ERROR]

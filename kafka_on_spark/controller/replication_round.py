@@ -22,7 +22,6 @@ from kafka_on_spark.controller.election import recreate_lost, take_back_lost
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
     FetchPace,
-    covers_all,
     fetcher_of,
     keys_to_fetch,
     lacks_leader_table,
@@ -157,8 +156,10 @@ class ReplicationRound:
         due = self._slice.next_keys()
         keys = due if is_sweep else keys_to_fetch(image, self._scope)
         self._create_replicas(keys)
-        seen = set() if is_sweep else self._fetch_work(keys, due)
-        self.inspected = self._inspect(due, seen)
+        if not is_sweep:
+            image = self._metadata.image
+            self._fetch({key: plan_fetches(image, key) for key in keys})
+        self.inspected = self._inspect(due)
         if self._uncompacted:
             self._have_compacted(self._uncompacted)
         if self._metadata.suspects or self._second_inspections.failing:
@@ -185,18 +186,6 @@ class ReplicationRound:
             as_of_ms = self._clock.monotonic_ms()
             self._metadata.catch_up()
 
-    def _fetch_work(
-        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey]
-    ) -> set[PartitionKey]:
-        """Fetch where there is work; return which of `due` these fetches inspected completely."""
-        image = self._metadata.image
-        plans = {key: plan_fetches(image, key) for key in keys}
-        whole = set(due).intersection(plans)
-        whole = {key for key in whole if covers_all(image, key, plans[key])}
-        for key in whole:
-            plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
-        return whole - self._fetch(plans)
-
     def _create_replicas(self, keys: Iterable[PartitionKey]) -> None:
         """Have the replicas of partitions created that never were."""
         if lacking := self._metadata.image.lacking_replicas(keys):
@@ -210,24 +199,20 @@ class ReplicationRound:
         image = self._metadata.image
         self._fetch({key: plan_fetches(image, key) for key in waiting})
 
-    def _inspect(
-        self, due: list[PartitionKey], seen: Collection[PartitionKey]
-    ) -> set[PartitionKey]:
-        """Inspect the round's slice, which begins with `due`, but for what fetches have `seen`;
-        return its partitions."""
+    def _inspect(self, due: list[PartitionKey]) -> set[PartitionKey]:
+        """Inspect the round's slice, which begins with `due`; return its partitions."""
         inspected: set[PartitionKey] = set()
         while due:
             started_ms = self._clock.monotonic_ms()
             image = self._metadata.image
-            unseen = [key for key in due if key not in seen]
-            lacking = [key for key in unseen if lacks_leader_table(image.partition(key))]
+            lacking = [key for key in due if lacks_leader_table(image.partition(key))]
             if lacking:
                 create_replicas(self._node, lacking)
             image = self._metadata.image
-            plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
+            plans = {key: plan_fetches(image, key, is_inspection=True) for key in due}
             failed = self._fetch(plans, is_inspection=True)
             took_ms = self._clock.monotonic_ms() - started_ms
-            self._slice.record_inspected(due, failed=failed, took_ms=took_ms, count=len(unseen))
+            self._slice.record_inspected(due, failed=failed, took_ms=took_ms)
             inspected.update(due)
             due = self._slice.next_keys()
         return inspected

@@ -556,19 +556,15 @@ class SweepRound:
         *,
         failed: Collection[PartitionKey],
         took_ms: float,
-        count: int,
     ) -> None:
-        """Record that `keys` were inspected; the inspections of those in `failed` failed.
-
-        `count`: how many of them took the time; a fetch had read all of the others already.
-        """
+        """Record that `keys` were inspected; the inspections of those in `failed` failed."""
         self.position = after_slice(
             self._ring, self.position, keys, repeated=len(self._again), failed=failed
         )
         self._again = ()
         self.budget_ms -= took_ms
-        if count:
-            self._inspection_ms = took_ms / count
+        if keys:
+            self._inspection_ms = took_ms / len(keys)
 
     def not_inspected_count(self, leaderless: Collection[PartitionKey]) -> int:
         """Return how many partitions may not have been inspected within the interval.

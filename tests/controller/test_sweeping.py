@@ -59,7 +59,7 @@ class Processes:
             inspected.extend(keys)
             failed = self.failing & {*keys}
             sweep_round.record_inspected(
-                keys, failed=failed, took_ms=self.inspection_ms * len(keys), count=len(keys)
+                keys, failed=failed, took_ms=self.inspection_ms * len(keys)
             )
             self.inspected_ms |= dict.fromkeys({*keys} - failed, began_ms)
             if is_all:

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import KEEP, Offset
-from kafka_on_spark.controller import inspections, isr, lease, replica_tables, replication_round
+from kafka_on_spark.controller import inspections, isr, lease, replica_tables
 from kafka_on_spark.controller.scheduler import SweepRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, replicas
@@ -200,11 +200,6 @@ MUTANTS = [
     Mutant(
         "what was not inspected is never reported as caught up",
         ((SweepRound, "not_inspected_count", _none),),
-        invariant="I24 inspected in time",
-    ),
-    Mutant(
-        "a fetch is an inspection only where it has read the tables of all replicas",
-        ((replication_round, "covers_all", _yes),),
         invariant="I24 inspected in time",
     ),
     Mutant(
