@@ -860,7 +860,8 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
             RootAccessDeniedError: A broker obeys other metadata roots: this cluster is a copy.
         """
-        from kafka_on_spark.controller.cleanup_policy import log_start_task, plan_log_starts
+        from kafka_on_spark.controller.cleanup_policy import plan_log_starts
+        from kafka_on_spark.log.replica_upkeep import upkeep_task
 
         check_mapping(offsets, "offsets", "partitions and offsets")
         image = self._metadata.catch_up()
@@ -872,7 +873,7 @@ class Cluster:
         self._check_obeyed(image, wanted)
         starts = self._run(commands.DELETE_RECORDS, offsets=wanted)
         # A replica whose root does not answer drops them with a later fetch.
-        self._node.tasks.run(log_start_task, plan_log_starts(self._metadata.image, starts))
+        self._node.tasks.run(upkeep_task, plan_log_starts(self._metadata.image, starts))
         names = zip(offsets, starts.values(), strict=True)
         return {TopicPartition(*name): start for name, start in names}
 

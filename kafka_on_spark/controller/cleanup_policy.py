@@ -10,14 +10,14 @@ waiting for each other.
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Any, Final, Generic, TypeVar
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import Offset, PartitionKey, too_old_by_ms
+from kafka_on_spark.base.ids import PartitionKey, too_old_by_ms
 from kafka_on_spark.controller.compaction import (
     CompactionReport,
     ReplicaProgress,
@@ -27,7 +27,8 @@ from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.controller.scheduler import DueTimes, Scope
 from kafka_on_spark.log.compaction import Dirt, dirt_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
-from kafka_on_spark.log.replicas import advance_to, try_to_advance
+from kafka_on_spark.log.replica_upkeep import LOG_START, plan_upkeep, upkeep_task
+from kafka_on_spark.log.replicas import try_to_advance
 from kafka_on_spark.log.retention import limits_of, retained
 from kafka_on_spark.log.state import (
     ReplicaAddress,
@@ -36,7 +37,7 @@ from kafka_on_spark.log.state import (
     check_complete,
     check_leader_epoch,
 )
-from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepResult, WorkDone
+from kafka_on_spark.log.upkeep_work import NOTHING_DONE, UpkeepOrder, UpkeepResult, WorkDone
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -389,9 +390,10 @@ class RetentionPass(CleanupPass[RetentionReport]):
 
     def _apply(self, keys: Collection[PartitionKey]) -> None:
         orders = plan_log_starts(self._metadata.image, keys)
-        for error in self._node.tasks.run(log_start_task, orders):
-            if error is not None:
-                log.info("a log start will be applied later: %s", error)
+        for result in self._node.tasks.run(upkeep_task, orders):
+            for _, work in result.done:
+                if work.error:
+                    log.info("a log start will be applied later: %s", work.error)
 
 
 class CompactionPass(CleanupPass[CompactionReport]):
@@ -421,38 +423,11 @@ class CompactionPass(CleanupPass[CompactionReport]):
         return ControllerResult([record for _, record in decided], done)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogStartOrder:
-    """The replica, and the log start that was decided; and which producer ids have not expired,
-    if any has."""
-
-    address: ReplicaAddress
-    log_start_offset: Offset
-    registered: RegisteredProducers | None = None
-
-
-def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[LogStartOrder]:
-    """Return an order for each in-sync replica; the others follow when they fetch."""
-    registered = registered_producers(image)
+def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[UpkeepOrder]:
+    """Return an order for each in-sync replica to drop what is below the log start that was
+    decided; the others follow when they fetch."""
     return [
-        LogStartOrder(
-            address=address_of(image, key, partition, broker_id),
-            log_start_offset=partition.log_start_offset,
-            registered=registered,
-        )
-        for key in keys
-        if (partition := image.partition(key)) is not None
-        for broker_id in partition.isr
-        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
+        replace(order, works=(LOG_START,))
+        for order in plan_upkeep(image, keys)
+        if order.address.broker_id in order.partition.isr
     ]
-
-
-def log_start_task(order: LogStartOrder, worker: Worker) -> str | None:
-    """Advance one replica's log start to the decided one; return why that failed, or None. A
-    task."""
-    replica = worker.replicas.open(order.address)
-    try:
-        advance_to(replica, replica.load(), order.log_start_offset, order.registered)
-    except KafkaOnSparkError as error:
-        return error.message
-    return None

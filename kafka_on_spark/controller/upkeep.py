@@ -38,10 +38,8 @@ from kafka_on_spark.controller.inspections import Finding, SecondInspections, in
 from kafka_on_spark.controller.reassignment import UNLIMITED
 from kafka_on_spark.controller.replica_tables import tables_on
 from kafka_on_spark.controller.scheduler import WORK_INTERVAL, DueTimes, scheduler, scope_of
-from kafka_on_spark.log.producer_state import registered_producers
-from kafka_on_spark.log.replica_upkeep import ON_THE_TABLE_ALONE, upkeep_task
+from kafka_on_spark.log.replica_upkeep import plan_upkeep, upkeep_task
 from kafka_on_spark.log.retention import limits_of
-from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.upkeep_work import CLEAN, VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import (
@@ -50,7 +48,7 @@ from kafka_on_spark.metadata.image import (
     MetadataImage,
     submit_if_due,
 )
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
 from kafka_on_spark.node.node import Node
@@ -77,34 +75,6 @@ PIECE_MS: Final = 50.0
 TASK_MS: Final = 1000.0
 """For how long a task works at a time, but for the piece that it is at."""
 
-FREEING: Final = ("log start", *ON_THE_TABLE_ALONE)
-"""Kinds of work that write next to nothing, and delete files."""
-
-
-def plan_upkeep(
-    image: MetadataImage, keys: Iterable[PartitionKey], *, is_dry_run: bool = False
-) -> list[UpkeepOrder]:
-    """Return an order for each replica of `keys` that was created and whose broker is online; where
-    it is fenced since its root is full, for what gives it room."""
-    return [
-        UpkeepOrder(
-            key=key,
-            partition=partition,
-            address=address,
-            leader=leader,
-            image_offset=image.offset,
-            settings=image.settings(key.topic_id),
-            is_dry_run=is_dry_run,
-            registered=registered_producers(image),
-            works=None if image.brokers[broker_id].is_online else FREEING,
-        )
-        for key in keys
-        if (partition := image.partition(key)) is not None
-        for leader in [_address(image, key, partition, partition.leader)]
-        for broker_id in partition.replicas
-        if (address := _address(image, key, partition, broker_id)) is not None
-    ]
-
 
 def plan_compaction(
     image: MetadataImage, followers: Mapping[PartitionKey, Collection[BrokerId]]
@@ -115,20 +85,6 @@ def plan_compaction(
         for order in plan_upkeep(image, followers)
         if order.is_of_leader or order.address.broker_id in followers[order.key]
     ]
-
-
-def _address(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    broker_id: BrokerId | None,
-) -> ReplicaAddress | None:
-    if broker_id is None or not partition.is_created(broker_id):
-        return None
-    broker = image.brokers.get(broker_id)
-    if broker is None or not broker.has_upkeep:
-        return None
-    return address_of(image, key, partition, broker_id)
 
 
 def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:

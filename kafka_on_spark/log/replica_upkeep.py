@@ -1,19 +1,21 @@
-"""What a task does to keep one replica small: every kind of work, in its order.
+"""What keeps replicas small: an order for each, and every kind of work, in its order.
 
 The order of the kinds is part of the design: what the log start has dropped is not merged, what is
 merged is compacted with fewer reads, and what all of them have removed is cleaned last.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.compactor import compact_replica
 from kafka_on_spark.log.file_deleter import clean_delta_log, clean_replica
 from kafka_on_spark.log.merging import merge_replica
+from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replicas import advance_to
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.upkeep_work import (
     ATTEMPTS_MAX,
     CLEAN,
@@ -26,10 +28,15 @@ from kafka_on_spark.log.upkeep_work import (
     suspect_in,
 )
 from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store.counts import operating
 from kafka_on_spark.store.deadlines import within
 
 log = logging.getLogger(__name__)
+
+LOG_START: Final = "log start"
+"""The kind of work that drops what is below the decided log start."""
 
 DROPPED: Final = "batches dropped below the log start"
 
@@ -57,7 +64,7 @@ def apply_log_start(order: UpkeepOrder, worker: Worker, allowance: Allowance) ->
 
 
 WORKS: Final[tuple[tuple[str, Work], ...]] = (
-    ("log start", apply_log_start),
+    (LOG_START, apply_log_start),
     ("merge", merge_replica),
     ("compact", compact_replica),
     (CLEAN, clean_replica),
@@ -68,6 +75,47 @@ WORKS: Final[tuple[tuple[str, Work], ...]] = (
 ON_THE_TABLE_ALONE: Final = (CLEAN, "log")
 """Kinds of work that read no record, and decide on the newest table that they read themselves. They
 go on where others fail: a damaged file may stay damaged for ever, and a full disk gets room."""
+
+FREEING: Final = (LOG_START, *ON_THE_TABLE_ALONE)
+"""Kinds of work that write next to nothing, and delete files."""
+
+
+def plan_upkeep(
+    image: MetadataImage, keys: Iterable[PartitionKey], *, is_dry_run: bool = False
+) -> list[UpkeepOrder]:
+    """Return an order for each replica of `keys` that was created and whose broker is online; where
+    it is fenced since its root is full, for what gives it room."""
+    return [
+        UpkeepOrder(
+            key=key,
+            partition=partition,
+            address=address,
+            leader=leader,
+            settings=image.settings(key.topic_id),
+            is_dry_run=is_dry_run,
+            registered=registered_producers(image),
+            works=None if image.brokers[broker_id].is_online else FREEING,
+        )
+        for key in keys
+        if (partition := image.partition(key)) is not None
+        for leader in [_address(image, key, partition, partition.leader)]
+        for broker_id in partition.replicas
+        if (address := _address(image, key, partition, broker_id)) is not None
+    ]
+
+
+def _address(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    broker_id: BrokerId | None,
+) -> ReplicaAddress | None:
+    if broker_id is None or not partition.is_created(broker_id):
+        return None
+    broker = image.brokers.get(broker_id)
+    if broker is None or not broker.has_upkeep:
+        return None
+    return address_of(image, key, partition, broker_id)
 
 
 def run_upkeep(

@@ -17,7 +17,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     ProtocolError,
 )
-from kafka_on_spark.base.ids import BrokerId, Clock, Offset, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, Clock, PartitionKey
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.producer_state import RegisteredProducers
@@ -46,7 +46,6 @@ class UpkeepOrder:
     partition: PartitionRegistration
     address: ReplicaAddress
     leader: ReplicaAddress | None
-    image_offset: Offset
     settings: Settings
     bytes_max: int | None = None
     work_ms_max: float | None = None

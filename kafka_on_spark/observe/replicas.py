@@ -17,9 +17,9 @@ from kafka_on_spark.base.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.controller.cleanup_policy import leader_dirt
 from kafka_on_spark.controller.reassignment import list_reassignments
-from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.reading import FoundOffset, look_up_offset, read_timestamps
+from kafka_on_spark.log.replica_upkeep import plan_upkeep
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.segments import read_segment, segment_pieces
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of

@@ -14,12 +14,12 @@ from kafka_on_spark.controller.cleanup_policy import (
     CleanupOrder,
     RetentionPass,
     inspect_for_retention,
-    log_start_task,
 )
 from kafka_on_spark.controller.log_start import RetentionReport
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.retention import Retained, limits_of
-from kafka_on_spark.log.upkeep_work import WorkDone
+from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from tests.builders import (
     KEY,
     NOW_MS,
@@ -172,7 +172,7 @@ class World:
             node_of(
                 self.metadata,
                 self.clock,
-                given={inspect_for_retention: self.look, log_start_task: self.tell},
+                given={inspect_for_retention: self.look, upkeep_task: self.tell},
             )
         )
 
@@ -212,10 +212,10 @@ class World:
 
     def tell(self, orders):
         self.told += [
-            (each.address.key.partition, each.address.broker_id, each.log_start_offset)
+            (each.key.partition, each.address.broker_id, each.partition.log_start_offset)
             for each in orders
         ]
-        return [None] * len(orders)
+        return [UpkeepResult(key=each.key, broker_id=1, done=()) for each in orders]
 
     def run(self, **arguments):
         self.looked_at.clear()

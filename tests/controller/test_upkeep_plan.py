@@ -4,7 +4,8 @@ import pytest
 
 from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.controller.brokers import fence_broker
-from kafka_on_spark.controller.upkeep import FREEING, UpkeepReport, not_looked_at, plan_upkeep
+from kafka_on_spark.controller.upkeep import UpkeepReport, not_looked_at
+from kafka_on_spark.log.replica_upkeep import FREEING, plan_upkeep
 from kafka_on_spark.metadata.records import RefusedWrite
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay

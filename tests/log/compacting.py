@@ -4,9 +4,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log.batch import MergedSegment, Segment, segment_name
 from kafka_on_spark.log.compactor import compact_replica
+from kafka_on_spark.log.replica_upkeep import plan_upkeep
 from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.metadata.partition import Compaction
 from tests.builders import address

@@ -4,10 +4,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetch import FetchOrder
 from kafka_on_spark.log.merging import merge_replica
+from kafka_on_spark.log.replica_upkeep import plan_upkeep
 from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address
 from tests.controller.rounds import EPOCH, Rounds

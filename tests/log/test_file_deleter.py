@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.file_deleter import FILES_AT_ONCE, clean_replica
+from kafka_on_spark.log.replica_upkeep import plan_upkeep
 from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address, segment
 from tests.controller.rounds import EPOCH, Rounds

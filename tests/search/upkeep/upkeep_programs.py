@@ -16,11 +16,9 @@ from kafka_on_spark.controller.cleanup_policy import (
     RetentionPass,
     inspect_for_compaction,
     inspect_for_retention,
-    log_start_task,
 )
-from kafka_on_spark.controller.upkeep import plan_upkeep
-from kafka_on_spark.log import compactor
-from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.log import compactor, merge_plan
+from kafka_on_spark.log.replica_upkeep import WORKS, plan_upkeep, run_upkeep, upkeep_task
 from tests.builders import KEY
 from tests.nodes import node_of
 from tests.search.replaying import Process
@@ -44,16 +42,21 @@ class Tidying:
         orders = plan_upkeep(process.metadata.image, [KEY])
         order = next((each for each in orders if each.address.broker_id == self.broker_id), None)
         if order is not None:
-            worker = SimpleNamespace(
-                replicas=process.replicas,
-                segments=process.segments,
-                folders=None,
-                compactor=SearchedCompactor(process.segments),
-                clock=process.clock,
-            )
             with _few_files():
-                run_upkeep(order, worker, [each for each in WORKS if each[0] == self.work])
+                works = [each for each in WORKS if each[0] == self.work]
+                run_upkeep(order, _tidying(process), works)
         return self
+
+
+def _tidying(process: Process) -> SimpleNamespace:
+    """Return where a task of upkeep runs."""
+    return SimpleNamespace(
+        replicas=process.replicas,
+        segments=process.segments,
+        folders=None,
+        compactor=SearchedCompactor(process.segments),
+        clock=process.clock,
+    )
 
 
 @contextmanager
@@ -78,8 +81,8 @@ class Retaining:
                     inspect_for_retention: lambda orders: [
                         inspect_for_retention(each, _worker_of(process)) for each in orders
                     ],
-                    log_start_task: lambda orders: process.map(
-                        lambda order: log_start_task(order, process), orders
+                    upkeep_task: lambda orders: process.map(
+                        lambda order: run_upkeep(order, _tidying(process)), orders
                     ),
                 },
                 timeout_ms=1,

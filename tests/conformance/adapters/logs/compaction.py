@@ -18,11 +18,11 @@ from kafka_on_spark.controller.compaction import (
     ReplicaProgress,
     compact,
 )
-from kafka_on_spark.controller.upkeep import plan_upkeep
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.log.compaction import dirt_of
 from kafka_on_spark.log.compactor import Compactor, compact_replica
+from kafka_on_spark.log.replica_upkeep import plan_upkeep
 from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     begin_puts,
