@@ -421,7 +421,7 @@ TURNS_MAX: Final = 100_000
 
 @dataclass(slots=True)
 class _Time:
-    """How much time of a share is left; inf: all that is due is done."""
+    """How much time is left; inf: all that is due is done."""
 
     left_ms: float
 
@@ -580,7 +580,7 @@ class Upkeep:
         image = self._metadata.catch_up()
         with self._lock:
             orders = plan_compaction(image, dict.fromkeys(keys, frozenset()))
-            self._run(orders, self._clock.monotonic_ms(), _Done())
+            self._run(orders, _Done())
 
     def compact_followers(self, followers: Mapping[PartitionKey, Collection[BrokerId]]) -> bool:
         """Compact followers that may not join the ISR before, and leaders, which may not be read
@@ -593,7 +593,7 @@ class Upkeep:
             orders = [
                 replace(order, work_ms_max=FINISH_MS) for order in plan_compaction(image, some)
             ]
-            results = self._run(orders, self._clock.monotonic_ms(), _Done())
+            results = self._run(orders, _Done())
             return any(
                 not (order.is_of_leader or result.is_left or result.has_failed)
                 for order, result in zip(orders, results, strict=True)
@@ -632,24 +632,14 @@ class Upkeep:
             for start in range(0, len(turn), count):
                 after_part()
                 part = turn[start : start + count]
-                for order, result in zip(part, self._run_part(part, time, done), strict=True):
+                mark = self._mark()
+                results = self._run(part, done, is_waiting=time.left_ms == inf)
+                time.left_ms -= self._taken_ms(mark)
+                for order, result in zip(part, results, strict=True):
                     last[result.key, result.broker_id] = result
                     if result.is_left and result.has_progressed and not done.is_dry_run:
                         left.append(order)
         return self._record(image, visited, last.values(), began_ms, done) and not waiting
-
-    def _run_part(
-        self, orders: Sequence[UpkeepOrder], time: _Time, done: _Done
-    ) -> list[UpkeepResult]:
-        """Run orders, within the throttle; if there is no bound of time, once it lets any byte
-        through."""
-        settings, mark = self._metadata.image.settings(), self._mark()
-        wait_ms = self._throttle.wait_ms(settings, self._clock.monotonic_ms())
-        if wait_ms and time.left_ms == inf and not done.is_dry_run:
-            self._clock.sleep_ms(wait_ms)
-        results = self._run(orders, self._clock.monotonic_ms(), done)
-        time.left_ms -= self._taken_ms(mark)
-        return results
 
     def _record(
         self,
@@ -677,10 +667,18 @@ class Upkeep:
             self._times.record(key, partition, settings, at_ms=at_ms, due_at_ms=due_at_ms)
         return not left
 
-    def _run(self, orders: Sequence[UpkeepOrder], now_ms: int, done: _Done) -> list[UpkeepResult]:
+    def _run(
+        self, orders: Sequence[UpkeepOrder], done: _Done, *, is_waiting: bool = False
+    ) -> list[UpkeepResult]:
+        """Run orders, within the throttle; `is_waiting`: once it lets any byte through."""
         if not orders:
             return []
-        orders = self._throttle.dealt(orders, self._metadata.image.settings(), now_ms)
+        settings, now_ms = self._metadata.image.settings(), self._clock.monotonic_ms()
+        wait_ms = self._throttle.wait_ms(settings, now_ms)
+        if is_waiting and wait_ms and not done.is_dry_run:
+            self._clock.sleep_ms(wait_ms)
+            now_ms = self._clock.monotonic_ms()
+        orders = self._throttle.dealt(orders, settings, now_ms)
         results = self._node.tasks.run_or_lose(upkeep_task, orders)
         self._throttle.charge(sum(each.moved_bytes for each in results))
         if not done.is_dry_run:
