@@ -26,9 +26,7 @@ from kafka_on_spark.controller.compaction import (
 from kafka_on_spark.controller.log_start import RetentionReport, retain
 from kafka_on_spark.controller.scheduler import DueTimes, Scope
 from kafka_on_spark.log.compaction import Dirt, dirt_of
-from kafka_on_spark.log.producer_state import RegisteredProducers, registered_producers
 from kafka_on_spark.log.replica_upkeep import LOG_START, plan_upkeep, upkeep_task
-from kafka_on_spark.log.replicas import try_to_advance
 from kafka_on_spark.log.retention import limits_of, retained
 from kafka_on_spark.log.state import (
     ReplicaAddress,
@@ -72,8 +70,6 @@ class CleanupOrder:
     those of eligible brokers. Picklable.
 
     `now_ms` is by the clock of the process that decides, `commit_ms` by that of what it commits.
-    `is_dry_run`: a log start that was decided before is not applied. `registered`: the producer ids
-    that have not expired, if any has.
     """
 
     key: PartitionKey
@@ -82,17 +78,10 @@ class CleanupOrder:
     settings: Settings
     now_ms: int
     commit_ms: int
-    is_dry_run: bool = False
-    registered: RegisteredProducers | None = None
 
 
 def plan_cleanup(
-    image: MetadataImage,
-    key: PartitionKey,
-    *,
-    now_ms: int,
-    commit_ms: int,
-    is_dry_run: bool = False,
+    image: MetadataImage, key: PartitionKey, *, now_ms: int, commit_ms: int
 ) -> CleanupOrder:
     """Return the order to inspect a partition whose leader's replica was created."""
     partition = image.topics[key.topic_id].partitions[key.partition]
@@ -110,25 +99,16 @@ def plan_cleanup(
         settings=image.settings(key.topic_id),
         now_ms=now_ms,
         commit_ms=commit_ms,
-        is_dry_run=is_dry_run,
-        registered=registered_producers(image),
     )
 
 
 def inspect_for_retention(order: CleanupOrder, worker: Worker) -> RetentionReport | WorkDone:
-    """Return what may be deleted of one leader's log, or work that has failed. A task.
-
-    It also applies the log start that was decided before.
-    """
+    """Return what may be deleted of one leader's log, or work that has failed. A task."""
     partition, limits = order.partition, limits_of(order.settings)
     assert limits is not None
     now_ms = order.now_ms
     try:
-        replica = worker.replicas.open(order.addresses[0])
-        state = _leaders_log(order, replica.load())
-        if not order.is_dry_run:
-            start, registered = partition.log_start_offset, order.registered
-            state = try_to_advance(replica, state, start, registered)
+        state = _leaders_log(order, worker.replicas.open(order.addresses[0]).load())
         find = partial(
             retained,
             state,
@@ -308,8 +288,7 @@ class CleanupPass(ABC, Generic[ReportT]):
     ) -> list[tuple[CleanupOrder, ReportT | WorkDone]]:
         now_ms, commit_ms = self._clock.now_ms(), self._node.clock.now_ms()
         orders = [
-            plan_cleanup(image, key, now_ms=now_ms, commit_ms=commit_ms, is_dry_run=is_dry_run)
-            for key in keys
+            plan_cleanup(image, key, now_ms=now_ms, commit_ms=commit_ms) for key in keys
         ]
         answers = self._node.tasks.run(self.task, orders, few=LOCAL_INSPECTIONS_MAX)
         inspected = list(zip(orders, answers, strict=True))

@@ -32,7 +32,7 @@ from tests.builders import (
     staged,
 )
 from tests.committing import Metadata
-from tests.fakes import FakeClock, Fault, MemoryReplicaStore, MemoryRoots
+from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots
 from tests.nodes import node_of
 
 SETTINGS = Settings(({"retention.ms": "1000"},))
@@ -128,24 +128,6 @@ def test_a_table_that_a_later_leadership_has_fenced_says_nothing(replicas):
     log.commit(state, operations.adopt(state, leader_epoch=1, truncate_to=None, floor=0))
 
     assert look(replicas, asked).error
-
-
-def test_it_applies_the_log_start_that_was_decided_before(replicas):
-    asked = order(replicas, start=2)
-
-    found = look(replicas, replace(asked, now_ms=NOW_MS))
-
-    assert replicas.open(address()).load().log_start_offset == 2
-    assert found.found.log_start_offset == 2
-
-
-def test_a_log_start_that_cant_be_applied_yet_keeps_nobody_from_looking(replicas):
-    replicas._roots["memory://1"].faults.append(Fault.OFFLINE)
-
-    found = look(replicas, order(replicas, start=2))
-
-    assert replicas.open(address()).load().log_start_offset == 0
-    assert (found.log_start_offset, found.found.log_start_offset) == (2, 3)
 
 
 HOUR_MS = 3_600_000

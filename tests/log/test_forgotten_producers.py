@@ -5,16 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.cleanup_policy import (
-    CleanupOrder,
-    inspect_for_retention,
-    plan_cleanup,
-    plan_log_starts,
-)
+from kafka_on_spark.controller.cleanup_policy import plan_log_starts
 from kafka_on_spark.controller.fetch_plan import plan_fetches
-from kafka_on_spark.controller.log_start import RetentionReport
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer
@@ -32,7 +25,6 @@ KNOWN = {"expired": 5, "back": 6}
 REGISTERED = RegisteredProducers(ids={"p"}, expired_epoch=5)
 """As of an image before "back" came back, above all epochs that had expired."""
 
-SETTINGS = Settings(({"retention.ms": "-1", "retention.bytes": "1000000000"},))
 COUNT = 32 + NEWEST
 
 
@@ -88,21 +80,6 @@ def drop_by_fetch(cluster, registered):
     assert ids_of(cluster, 2) == ids_of(cluster, 1)
 
 
-def drop_by_look(cluster, registered):
-    order = CleanupOrder(
-        key=cluster.keys[0],
-        partition=drop(cluster),
-        addresses=(address(1, key=cluster.keys[0]),),
-        settings=SETTINGS,
-        now_ms=cluster.clock.now_ms(),
-        commit_ms=cluster.clock.now_ms(),
-        registered=registered,
-    )
-    assert isinstance(
-        inspect_for_retention(order, SimpleNamespace(replicas=cluster.replicas)), RetentionReport
-    )
-
-
 def compact(cluster, registered):
     assert cluster.compact(registered=registered).count > 0
 
@@ -112,7 +89,6 @@ WRITES = [
     pytest.param(Merging,    merge,          id="a merge"),
     pytest.param(Merging,    drop_by_upkeep, id="a log start that upkeep applies"),
     pytest.param(Merging,    drop_by_fetch,  id="a log start that a fetch applies"),
-    pytest.param(Merging,    drop_by_look,   id="a log start that a look of retention applies"),
     pytest.param(Compacting, compact,        id="a compaction"),
 ]
 # fmt: on
@@ -159,10 +135,9 @@ def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
         *plan_upkeep(image, [key]),
         *plan_fetches(image, key, is_inspection=True),
         *plan_log_starts(image, [key]),
-        plan_cleanup(image, key, now_ms=0, commit_ms=0),
     ]
 
-    assert len(orders) == 9
+    assert len(orders) == 8
     assert {(*each.registered.ids, each.registered.expired_epoch) for each in orders} == {("p", 5)}
 
 

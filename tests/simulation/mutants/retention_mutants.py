@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller import cleanup_policy, log_start
-from kafka_on_spark.log import operations, replicas, retention
+from kafka_on_spark.log import operations, replica_upkeep, replicas, retention
 from kafka_on_spark.metadata import partition as registrations
 from tests.builders import partition_map
 from tests.simulation.checks import producers
@@ -83,7 +83,7 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a replica never runs ahead of the log start that was decided",
-        ((cleanup_policy, "try_to_advance", _one_further),),
+        ((replica_upkeep, "advance_to", _one_further),),
         invariant="I16 retention",
     ),
 ]
