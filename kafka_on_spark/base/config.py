@@ -224,7 +224,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Ours: in what time rounds inspect every replica, and the part of a core that this may take.
     "replica.sweep.interval.ms": Setting("600000", integer(1)),
     "replica.sweep.share": Setting("0.1", ratio),
-    # Ours: in what time rounds and passes come to every replica for its upkeep, and the part of a
+    # Ours: how often a process visits a partition that changes for its upkeep, and the part of a
     # core that this may take; 0: none, all is left to `maintain`.
     "log.cleaner.interval.ms": Setting("60000", integer(1)),
     "log.cleaner.share": Setting("0.25", ratio),

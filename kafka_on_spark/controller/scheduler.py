@@ -360,6 +360,7 @@ class Scheduler:
         self._progress: OrderedDict[Scope, SweepPosition] = OrderedDict()
         self._written_at_ms: int | None = None
         self._worked_at_ms: int | None = None
+        self._has_worked = False
         self._debt_ms = 0.0
         self._root: RootTurn | None = None
 
@@ -399,7 +400,7 @@ class Scheduler:
             if len(self._progress) > SCOPES_MAX:
                 self._progress.popitem(last=False)
         if scope is None:
-            self._leave_hint(image, sweep_round.interval_ms, is_all=sweep_round.is_all)
+            self._leave_hint(image, sweep_round.interval_ms, is_due=sweep_round.is_all)
 
     def begin_work(self, image: MetadataImage) -> float:
         """Return how long work may take now (ms): `log.cleaner.share` of the time since this was
@@ -420,7 +421,8 @@ class Scheduler:
         """Note what is left of the time that work had; less than 0: it took so much longer."""
         with self._lock:
             self._debt_ms = max(0.0, -left_ms)
-        self._leave_hint(image, image.settings().integer(SWEEP_INTERVAL))
+            is_first, self._has_worked = not self._has_worked, True
+        self._leave_hint(image, image.settings().integer(SWEEP_INTERVAL), is_due=is_first)
 
     def next_root(self, broker_ids: Collection[BrokerId]) -> RootTurn | None:
         """Return whose root to clean, and where to go on: the one that is left, or the next one
@@ -469,7 +471,7 @@ class Scheduler:
         """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
         return self._clock.now_ms() - self._clock.monotonic_ms()
 
-    def _leave_hint(self, image: MetadataImage, interval_ms: int, *, is_all: bool = False) -> None:
+    def _leave_hint(self, image: MetadataImage, interval_ms: int, *, is_due: bool) -> None:
         """Write how far this process is: seldom, since what a hint lacks is only visited again; and
         not if it has no room for what failed: then an older one says less.
 
@@ -480,7 +482,7 @@ class Scheduler:
             written_at_ms, position = self._written_at_ms, self._progress.get(None)
             if position is not None and len(position.again) > AGAIN_MAX:
                 return
-            if not is_all and written_at_ms is not None and now_ms - written_at_ms < pause_ms:
+            if not is_due and written_at_ms is not None and now_ms - written_at_ms < pause_ms:
                 return
             self._written_at_ms = now_ms
         position = position or self._hint(image)
