@@ -194,36 +194,6 @@ def begin_round(
     )
 
 
-def next_slice(ring: Ring, position: SweepPosition, count_max: int) -> list[PartitionKey]:
-    """Return the partitions to inspect next: those owed, at most `count_max`."""
-    count = min(count_max, int(position.owed + 1e-6), ring.count)
-    start = ring.place(position.begins_at)
-    return ring.keys(0 if start >= ring.count else start, count) if count else []
-
-
-def after_slice(
-    ring: Ring,
-    position: SweepPosition,
-    keys: Sequence[PartitionKey],
-    *,
-    repeated: int,
-    failed: Collection[PartitionKey],
-) -> SweepPosition:
-    """Return the position once `keys` were inspected: some again (`repeated`), then the next slice.
-
-    Those whose inspections failed are inspected again in a later round.
-    """
-    start, seen, count = ring.place(position.begins_at), set(keys), len(keys) - repeated
-    start = 0 if start >= ring.count else start
-    left = (key for key in position.again if key not in seen)
-    return replace(
-        position,
-        begins_at=ring.key_at((start + count) % ring.count) if ring.count else FIRST,
-        owed=max(0.0, position.owed - count),
-        again=(*left, *(key for key in keys if key in failed)),
-    )
-
-
 NAME: Final = "sweep.json"
 
 _VERSION: Final = 3
@@ -533,6 +503,7 @@ class SweepRound:
         self.is_all = is_all
         self.position = replace(position, owed=ring.count) if is_all else position
         self._ring = ring
+        self._place = ring.place(position.begins_at) % max(1, ring.count)
         self._again = () if is_all else position.again[:AGAIN_MAX]
         self._inspection_ms: float | None = None
 
@@ -550,7 +521,8 @@ class SweepRound:
             count_max = FIRST_INSPECTIONS
         else:
             count_max = int(self.budget_ms / self._inspection_ms)
-        return [*self._again, *next_slice(self._ring, self.position, count_max)]
+        count = min(count_max, int(self.position.owed + 1e-6), self._ring.count)
+        return [*self._again, *(self._ring.keys(self._place, count) if count else ())]
 
     def record_inspected(
         self,
@@ -559,11 +531,18 @@ class SweepRound:
         failed: Collection[PartitionKey],
         took_ms: float,
     ) -> None:
-        """Record that `keys` were inspected; the inspections of those in `failed` failed."""
-        self.position = after_slice(
-            self._ring, self.position, keys, repeated=len(self._again), failed=failed
-        )
+        """Record that `keys` were inspected. Those in `failed`, whose inspections failed, are
+        inspected again in a later round."""
+        position, seen, count = self.position, set(keys), len(keys) - len(self._again)
+        left = (key for key in position.again if key not in seen)
+        self._place = (self._place + count) % max(1, self._ring.count)
         self._again = ()
+        self.position = replace(
+            position,
+            begins_at=self._ring.key_at(self._place),
+            owed=max(0.0, position.owed - count),
+            again=(*left, *(key for key in keys if key in failed)),
+        )
         self.budget_ms -= took_ms
         if keys:
             self._inspection_ms = took_ms / len(keys)

@@ -304,12 +304,11 @@ class RootUpkeep:
     def run_share(self, work_ms_max: float) -> list[UpkeepRow]:
         """Clean the root whose turn it is, for so long, but for the piece that it is at; what is
         left goes on with the next call. Return a row if that failed."""
-        brokers = self._brokers()
-        turn = self._scheduler.next_root(brokers)
+        orders = {order.broker.broker_id: order for order in self._orders()}
+        turn = self._scheduler.next_root(orders)
         if turn is None or turn.broker_id is None:
             return []
-        order = self._order(brokers[turn.broker_id])
-        order = replace(order, begins_at=turn.left_at, work_ms_max=work_ms_max)
+        order = replace(orders[turn.broker_id], begins_at=turn.left_at, work_ms_max=work_ms_max)
         [cleaned], rows = self._clean([order])
         self._scheduler.leave_root(cleaned.left_at)
         return rows
@@ -317,7 +316,7 @@ class RootUpkeep:
     def run(self) -> list[UpkeepRow]:
         """Clean all roots, and the metadata's. Return a row for each that failed, and for what went
         from the metadata's."""
-        _, rows = self._clean([self._order(broker) for broker in self._brokers().values()])
+        _, rows = self._clean(self._orders())
         self._scheduler.note_roots_cleaned()
         try:
             count = self._metadata.clean()
@@ -326,13 +325,13 @@ class RootUpkeep:
             rows.append(_root_row(METADATA, error=error.message))
         return rows
 
-    def _brokers(self) -> dict[BrokerId, BrokerRegistration]:
-        brokers = self._metadata.image.brokers
-        return {broker_id: broker for broker_id, broker in brokers.items() if broker.has_upkeep}
-
-    def _order(self, broker: BrokerRegistration) -> RootOrder:
-        voters = self._metadata.image.registered_voters
-        return RootOrder(broker=broker, registered_voters=voters)
+    def _orders(self) -> list[RootOrder]:
+        image = self._metadata.image
+        return [
+            RootOrder(broker=broker, registered_voters=image.registered_voters)
+            for broker in image.brokers.values()
+            if broker.has_upkeep
+        ]
 
     def _clean(self, orders: Sequence[RootOrder]) -> tuple[list[RootCleaned], list[UpkeepRow]]:
         try:

@@ -1,13 +1,9 @@
 """Rounds over a ring of partitions, and what they leave out: for tests of the sweep."""
 
+from math import inf
+
 from kafka_on_spark.base.ids import TopicId
-from kafka_on_spark.controller.scheduler import (
-    AGAIN_MAX,
-    Ring,
-    after_slice,
-    begin_round,
-    next_slice,
-)
+from kafka_on_spark.controller.scheduler import AGAIN_MAX, Ring, SweepRound, begin_round
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from tests.builders import partition, partition_map
 
@@ -56,12 +52,12 @@ class Rounds:
             interval_ms=INTERVAL_MS,
             random_below=self.random_below,
         )
+        sweep_round = SweepRound(self.ring, position, INTERVAL_MS, inf, is_all=False)
+        sweep_round._inspection_ms = 0  # there is time for all that are owed
         again = position.again[:AGAIN_MAX]
-        limit = self.ring.count if count_max is None else count_max
-        keys = next_slice(self.ring, position, limit)
-        self.position = after_slice(
-            self.ring, position, [*again, *keys], repeated=len(again), failed=failed
-        )
+        keys = sweep_round.next_keys()[len(again) :][:count_max]
+        sweep_round.record_inspected([*again, *keys], failed=failed, took_ms=0)
+        self.position = sweep_round.position
         for key in (*again, *keys):
             if key not in failed:
                 self.inspected_ms[key] = now_ms
