@@ -530,12 +530,17 @@ class Upkeep:
         after_part: Callable[[], None],
         done: _Done,
     ) -> None:
-        scope = scope_of(image, topics)
+        """Clean a root if it is one's turn, for at most half of the time: neither roots nor replicas
+        wait for the other's backlog to end. Then visit the partitions that are due."""
+        scope, began_ms = scope_of(image, topics), self._clock.monotonic_ms()
         time = _Time(self._scheduler.begin_work(image))
+        is_throttled = self._throttle.wait_ms(image.settings(), began_ms) > 0
         try:
-            if scope is None:
-                self._share_of_roots(image, time, done)
-            began_ms = self._clock.monotonic_ms()
+            if scope is None and time.left_ms > 0 and not is_throttled:
+                mark = self._mark()
+                for row in self._roots.run_share(time.left_ms / 2):
+                    done.add(row)
+                time.left_ms -= self._taken_ms(mark)
             if time.left_ms <= 0 or self._times.are_resting(image, began_ms):
                 return
             asked = [
@@ -547,17 +552,6 @@ class Upkeep:
                 self._times.rest(image, began_ms)
         finally:
             self._scheduler.end_work(image, time.left_ms)
-
-    def _share_of_roots(self, image: MetadataImage, time: _Time, done: _Done) -> None:
-        """Clean a root that is due, for at most half of a round's time: neither roots nor replicas
-        wait for the other's backlog to end."""
-        now_ms = self._clock.monotonic_ms()
-        if time.left_ms <= 0 or self._throttle.wait_ms(image.settings(), now_ms):
-            return
-        mark = self._mark()
-        for row in self._roots.run_share(time.left_ms / 2):
-            done.add(row)
-        time.left_ms -= self._taken_ms(mark)
 
     def _mark(self) -> tuple[float, float]:
         return self._clock.monotonic_ms(), self._processor_ms()
