@@ -1,7 +1,5 @@
 """Leaders that must be compacted before they are read, and followers that wait for it."""
 
-import pytest
-
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.upkeep_work import WorkDone
@@ -18,20 +16,16 @@ def alone(**fields):
     return Worked(2, **{"isr": "1", **given, "compaction": compaction, **fields})
 
 
-@pytest.mark.parametrize("is_share", [True, False])
-def test_what_is_known_of_deleted_partitions_is_forgotten(is_share):
+def test_what_is_known_of_deleted_partitions_is_forgotten():
     worked = alone()
     worked.share(0)
     worked.share()
-    assert len(worked.upkeep._visits._visits) == 2
+    assert len(worked.upkeep._times._visits) == 2
 
     worked.submit([RemoveTopicRecord(topic_id=TOPIC_ID)])
-    if is_share:
-        worked.share()
-    else:
-        worked.maintain()
+    worked.share()
 
-    assert worked.upkeep._visits._visits == {}
+    assert worked.upkeep._times._visits == {}
 
 
 def test_who_waits_for_it_has_it_done_to_its_end():
