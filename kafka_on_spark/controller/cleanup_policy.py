@@ -265,7 +265,7 @@ class CleanupPass(ABC, Generic[ReportT]):
                 keys = due[len(inspected) : len(inspected) + INSPECTIONS_AT_ONCE]
                 inspected += self._inspected(image, keys, is_dry_run)
             if scope is None and len(inspected) == len(due) and not is_dry_run:
-                self._times.rest(image, began_ms)
+                self._times.rest(began_ms)
             return self._decided(inspected, submit or self._node.submit, is_dry_run)
 
     def _candidates(

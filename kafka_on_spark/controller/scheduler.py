@@ -592,18 +592,15 @@ class DueTimes:
         self._random_below = random_below
         self._visits: dict[PartitionKey, _Visit] = {}
         self._all_visited_at_ms: float = -inf
-        self._seen_configs: object = None
 
     def are_resting(self, image: MetadataImage, now_ms: float) -> bool:
-        """Return whether all that was due was visited a short time ago. Other settings of the
-        cluster end the rest."""
+        """Return whether all that was due was visited a short time ago."""
         rest_ms = image.settings().integer(self._interval) // REST_PART
-        is_resting = now_ms - self._all_visited_at_ms < rest_ms
-        return is_resting and image.configs is self._seen_configs
+        return now_ms - self._all_visited_at_ms < rest_ms
 
-    def rest(self, image: MetadataImage, since_ms: float) -> None:
+    def rest(self, since_ms: float) -> None:
         """Note that all that was due at `since_ms` was visited."""
-        self._all_visited_at_ms, self._seen_configs = since_ms, image.configs
+        self._all_visited_at_ms = since_ms
 
     def due(
         self,

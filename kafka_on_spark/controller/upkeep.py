@@ -549,7 +549,7 @@ class Upkeep:
             due, ahead = self._times.due(image, asked, began_ms), set(first)
             due.sort(key=lambda key: key not in ahead)
             if self._visit(image, due, time, done, after_part) and scope is None:
-                self._times.rest(image, began_ms)
+                self._times.rest(began_ms)
         finally:
             self._scheduler.end_work(image, time.left_ms)
 
