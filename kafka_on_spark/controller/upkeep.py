@@ -612,12 +612,15 @@ class Upkeep:
         waiting, visited = deque(keys), list[PartitionKey]()
         each_ms = time.left_ms / max(1, len(waiting))
         last: dict[tuple[PartitionKey, BrokerId], UpkeepResult] = {}
-        left: list[UpkeepOrder] = []
+        left: deque[UpkeepOrder] = deque()
         for _ in range(TURNS_MAX):
             if time.left_ms <= 0 or not (waiting or left):
                 break
-            turn, left = ([], left) if waiting else (left, [])
-            while waiting and visit_ms(turn) < PART_MS:
+            turn: list[UpkeepOrder] = []
+            while (waiting or left) and visit_ms(turn) < PART_MS:
+                if not waiting:
+                    turn.append(left.popleft())
+                    continue
                 visited.append(waiting.popleft())
                 planned = plan_upkeep(image, visited[-1:], is_dry_run=done.is_dry_run)
                 turn += with_time(planned, each_ms)
