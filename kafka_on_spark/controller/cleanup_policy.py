@@ -229,10 +229,10 @@ class CleanupPass(ABC, Generic[ReportT]):
     def _apply(self, keys: Collection[PartitionKey]) -> None:
         """Have replicas do at once what was decided."""
 
-    def _due_in_ms(self, found: ReportT | WorkDone, interval_ms: int) -> float:
-        """Return how long until a partition is due again after what was `found`, though nothing
-        changes: an interval at least."""
-        return interval_ms
+    def _due_in_ms(self, found: ReportT | WorkDone, interval_ms: int) -> tuple[float, bool]:
+        """Return how long until a partition is due again after what was `found`, an interval at
+        least; and whether it is due before if it changes."""
+        return interval_ms, True
 
     def run(
         self,
@@ -287,17 +287,17 @@ class CleanupPass(ABC, Generic[ReportT]):
         self, image: MetadataImage, keys: Sequence[PartitionKey], is_dry_run: bool
     ) -> list[tuple[CleanupOrder, ReportT | WorkDone]]:
         now_ms, commit_ms = self._clock.now_ms(), self._node.clock.now_ms()
-        orders = [
-            plan_cleanup(image, key, now_ms=now_ms, commit_ms=commit_ms) for key in keys
-        ]
+        orders = [plan_cleanup(image, key, now_ms=now_ms, commit_ms=commit_ms) for key in keys]
         answers = self._node.tasks.run(self.task, orders, few=LOCAL_INSPECTIONS_MAX)
         inspected = list(zip(orders, answers, strict=True))
         if not is_dry_run:
             at_ms, interval_ms = self._clock.monotonic_ms(), image.settings().integer(self.interval)
             for order, found in inspected:
-                due_at_ms = at_ms + self._due_in_ms(found, interval_ms)
+                due_in_ms, is_due_if_changed = self._due_in_ms(found, interval_ms)
+                partition = order.partition if is_due_if_changed else None
+                due_at_ms = at_ms + due_in_ms
                 self._times.record(
-                    order.key, order.partition, order.settings, at_ms=at_ms, due_at_ms=due_at_ms
+                    order.key, partition, order.settings, at_ms=at_ms, due_at_ms=due_at_ms
                 )
         return inspected
 
@@ -329,9 +329,9 @@ class CleanupPass(ABC, Generic[ReportT]):
 
 
 class RetentionPass(CleanupPass[RetentionReport]):
-    """A partition that was inspected is due when its oldest batch is too old. One whose inspection
-    failed, or deletes, is due after an interval: until its decision is committed, nothing else
-    would make an idle partition due."""
+    """A partition that was inspected is due when its oldest batch is too old, or if it has grown
+    where its size counts. One whose inspection failed, or deletes, is due after an interval: until
+    its decision is committed, nothing else would make an idle partition due."""
 
     kind = RETENTION
     operation = RETAIN
@@ -344,13 +344,14 @@ class RetentionPass(CleanupPass[RetentionReport]):
     def _may_be_due(self, partition: PartitionRegistration) -> bool:
         return partition.high_watermark > partition.log_start_offset
 
-    def _due_in_ms(self, found: RetentionReport | WorkDone, interval_ms: int) -> float:
+    def _due_in_ms(self, found: RetentionReport | WorkDone, interval_ms: int) -> tuple[float, bool]:
         if isinstance(found, WorkDone) or found.deletes:
-            return interval_ms
+            return interval_ms, True
         expires_at_ms = found.found.expires_at_ms
         if expires_at_ms is None:
-            return inf
-        return max(interval_ms, min(expires_at_ms - found.now_ms, INSPECT_AGAIN_MS_MAX))
+            return inf, True
+        wait_ms = min(expires_at_ms - found.now_ms, INSPECT_AGAIN_MS_MAX)
+        return max(interval_ms, wait_ms), found.limits.retention_bytes is not None
 
     def _decide(
         self, image: MetadataImage, reports: Sequence[RetentionReport]

@@ -557,25 +557,25 @@ class SweepRound:
 
 
 REST_PART: Final = 2
-"""Of the interval between two visits: once all that was due was visited, nobody asks what is due for
-so long. Without this, an idle controller of ten thousand partitions took several percent of a core
-for it."""
+"""Of the interval between two visits: once all that was due was visited, nobody asks what is due
+for so long. Without this, an idle controller of ten thousand partitions took several percent of a
+core for it."""
 
 
 class _Visit(NamedTuple):
     """A partition and its settings as they were visited, when that was, and when the next visit is
-    due though nothing changes."""
+    due though nothing changes. Without a partition: only its settings count."""
 
-    partition: PartitionRegistration
+    partition: PartitionRegistration | None
     layers: tuple[Mapping[str, str], ...]
     at_ms: float
     due_at_ms: float
 
     def is_of(self, partition: PartitionRegistration, settings: Settings) -> bool:
         """Return whether nothing has changed since."""
-        if partition is not self.partition and partition != self.partition:
-            return False
-        return settings.layers == self.layers
+        then = self.partition
+        is_same = then is None or partition is then or partition == then
+        return is_same and settings.layers == self.layers
 
 
 class DueTimes:
@@ -640,13 +640,14 @@ class DueTimes:
     def record(
         self,
         key: PartitionKey,
-        partition: PartitionRegistration,
+        partition: PartitionRegistration | None,
         settings: Settings,
         *,
         at_ms: float,
         due_at_ms: float,
     ) -> None:
-        """Note a visit of a partition as it was; it is due at `due_at_ms` though nothing changes."""
+        """Note a visit of a partition as it was (None: how it was makes no difference); it is due
+        at `due_at_ms` though nothing changes."""
         self._visits[key] = _Visit(partition, settings.layers, at_ms, due_at_ms)
 
 
@@ -658,4 +659,3 @@ def scheduler(node: Node) -> Scheduler:
 def sweep_hints(node: Node) -> FileSweepHints:
     """Return where processes leave how far they are: a part of a node."""
     return FileSweepHints(node.part(hint_roots))
-

@@ -530,7 +530,7 @@ class Upkeep:
         after_part: Callable[[], None],
         done: _Done,
     ) -> None:
-        """Clean a root if it is one's turn, for at most half of the time: neither roots nor replicas
+        """Clean a root if it has its turn, for at most half of the time: neither roots nor replicas
         wait for the other's backlog to end. Then visit the partitions that are due."""
         scope, began_ms = scope_of(image, topics), self._clock.monotonic_ms()
         time = _Time(self._scheduler.begin_work(image))

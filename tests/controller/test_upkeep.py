@@ -13,7 +13,6 @@ from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, UpkeepResult, WorkDo
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.controller.worked_rounds import INTERVAL_MS, SlowRoots, Worked, begun
 
-
 NO_DELAY = {"file.delete.delay.ms": "0"}
 
 
@@ -24,14 +23,14 @@ def test_the_first_round_of_a_cluster_owes_nothing():
     assert worked.share() == [0, 1, 2, 3]
 
 
-def test_rounds_without_the_time_for_all_come_to_each_before_they_come_to_one_again():
+def test_rounds_without_the_time_for_all_let_no_partition_wait_for_ever():
     worked = begun(40, cluster={"log.cleaner.share": "0.01"}, configs=NO_DELAY)
     worked.took_ms = 20.0
 
     seen = Counter(each for _ in range(20) for each in worked.share())
 
     assert len(seen) == 40
-    assert max(seen.values()) - min(seen.values()) <= 1
+    assert max(seen.values()) <= 2 * min(seen.values())
 
 
 def test_those_that_a_round_has_inspected_come_first():
