@@ -12,7 +12,8 @@ from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
 @pytest.fixture
 def disks():
-    with new_disks(configs={"file.delete.delay.ms": 0, "delivery.timeout.ms": "2000"}) as disks:
+    configs = {"file.delete.delay.ms": 0, "log.cleaner.share": "0", "delivery.timeout.ms": "2000"}
+    with new_disks(configs=configs) as disks:
         disks.cluster.create_topic("orders", replica_assignment=REPLICAS)
         yield disks
 

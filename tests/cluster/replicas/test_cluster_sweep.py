@@ -9,7 +9,7 @@ import pytest
 
 from kafka_on_spark.controller.fetch_plan import FetchPace
 from kafka_on_spark.controller.scheduler import scheduler
-from kafka_on_spark.controller.upkeep import Upkeep
+from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport
 from tests.cluster.disks import kept_disks, partition_of, restored
 from tests.fakes import FakeClock
 
@@ -47,7 +47,8 @@ def disks(life):
 def with_clock(disks, cluster):
     """Have a process's rounds take their time from the clock of the test."""
     node = cluster._node
-    node._parts[Upkeep] = SimpleNamespace(run_share=lambda *args, **given: None)  # rounds alone
+    # Rounds alone inspect: no upkeep comes across what is bad.
+    node._parts[Upkeep] = SimpleNamespace(run_share=lambda *args, **given: UpkeepReport())
     node.part(scheduler)._clock = node.part(FetchPace)._clock = node.clock = disks.clock
     return cluster
 
