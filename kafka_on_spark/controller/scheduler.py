@@ -402,7 +402,8 @@ class Scheduler:
             turn = self._root = self._root or RootTurn(None, now_ms)
             if turn.left_at and turn.broker_id in broker_ids:
                 return turn
-            if now_ms - turn.begun_at_ms < ROOTS_INTERVAL_MS / max(1, len(broker_ids)):
+            wait_ms = ROOTS_INTERVAL_MS / max(1, len(broker_ids))
+            if 0 <= now_ms - turn.begun_at_ms < wait_ms:  # a turn of the future says nothing
                 return None
             last = -1 if turn.broker_id is None else turn.broker_id
             following = sorted(broker_ids, key=lambda each: (each <= last, each))

@@ -608,7 +608,7 @@ class Upkeep:
         """Visit partitions, each once, in parts that take a moment each; then, while there is time,
         the replicas again that have got on, and in which more is left. Return whether nothing is
         left."""
-        began_ms = self._clock.monotonic_ms()
+        began_ms, part_ms = self._clock.monotonic_ms(), inf if time.left_ms == inf else PART_MS
         waiting, visited = deque(keys), list[PartitionKey]()
         each_ms = time.left_ms / max(1, len(waiting))
         last: dict[tuple[PartitionKey, BrokerId], UpkeepResult] = {}
@@ -617,14 +617,15 @@ class Upkeep:
             if time.left_ms <= 0 or not (waiting or left):
                 break
             turn: list[UpkeepOrder] = []
-            while (waiting or left) and visit_ms(turn) < PART_MS:
+            while (waiting or left) and visit_ms(turn) < part_ms:
                 if not waiting:
                     turn.append(left.popleft())
                     continue
                 visited.append(waiting.popleft())
                 planned = plan_upkeep(image, visited[-1:], is_dry_run=done.is_dry_run)
                 turn += with_time(planned, each_ms)
-            count = max(1, int(PART_MS / max(visit_ms([each]) for each in turn))) if turn else 1
+            longest_ms = max((visit_ms([each]) for each in turn), default=PART_MS)
+            count = max(1, int(min(len(turn), part_ms / longest_ms)))
             for start in range(0, len(turn), count):
                 after_part()
                 part = turn[start : start + count]

@@ -71,6 +71,16 @@ def test_roots_of_which_nothing_is_known_are_cleaned_in_turn_within_an_interval(
     assert [*roots.share(after_ms=TURN_MS), *roots.share(after_ms=TURN_MS)] == [3, 1]
 
 
+def test_a_turn_that_a_hint_says_began_in_the_future_holds_up_no_root():
+    roots = begun()
+    roots.share(after_ms=TURN_MS)
+    roots.clock.advance(-50 * ROOTS_INTERVAL_MS)
+    roots.process()
+
+    assert roots.share() == [2]
+    assert [*roots.share(), *roots.share(after_ms=TURN_MS)] == [3]
+
+
 def test_jobs_that_end_clean_all_roots_within_an_interval_together():
     roots, done = begun(), []
     for _ in range(60):
