@@ -19,11 +19,11 @@ the last hint, and its content is never trusted: bytes that can't be a hint coun
 import json
 import logging
 import threading
-from bisect import bisect_left, bisect_right
-from collections import Counter, OrderedDict
+from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from itertools import accumulate, pairwise
+from functools import lru_cache
 from math import inf
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -50,75 +50,19 @@ AGAIN_MAX: Final = 64
 _SPARE_PART: Final = 16  # of an interval: for the time that inspections take
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """The partitions of some topics, in the same order in every process.
+Ring = tuple[PartitionKey, ...]
+"""The partitions of some topics, by topic id and number: in the same order in every process."""
 
-    Attributes:
-        topic_ids: In order.
-        starts: The place of each topic's first partition, and at the end how many there are.
-    """
 
-    topic_ids: tuple[TopicId, ...]
-    starts: tuple[int, ...]
+def ring_of(image: MetadataImage, topic_ids: Collection[TopicId] | None = None) -> Ring:
+    """Return the ring of the partitions of `topic_ids`, or of all topics."""
+    known = image.topics if topic_ids is None else image.topics.keys() & set(topic_ids)
+    return _ring(tuple((each, len(image.topics[each].partitions)) for each in sorted(known)))
 
-    @classmethod
-    def of(cls, image: MetadataImage, topic_ids: Collection[TopicId] | None = None) -> "Ring":
-        """Return the ring of the partitions of `topic_ids`, or of all topics."""
-        known = image.topics if topic_ids is None else image.topics.keys() & set(topic_ids)
-        ordered = tuple(sorted(known))
-        counts = (len(image.topics[each].partitions) for each in ordered)
-        return cls(ordered, tuple(accumulate(counts, initial=0)))
 
-    @property
-    def count(self) -> int:
-        return self.starts[-1]
-
-    def changed_count(self, then: "Ring | int") -> int:
-        """Return how many partitions came or went since `then`, of which less may be known: only
-        how many there were."""
-        if isinstance(then, int):
-            return abs(self.count - then)
-        if self == then:
-            return 0
-        now, before = Counter(self._counts()), Counter(then._counts())
-        now.subtract(before)
-        return sum(map(abs, now.values()))
-
-    def _counts(self) -> dict[TopicId, int]:
-        ends = zip(self.topic_ids, pairwise(self.starts), strict=True)
-        return {topic_id: end - start for topic_id, (start, end) in ends}
-
-    def place(self, key: PartitionKey) -> int:
-        """Return the place of `key`, or the one that it would have."""
-        number = bisect_left(self.topic_ids, key.topic_id)
-        if number == len(self.topic_ids):
-            return self.count
-        if self.topic_ids[number] != key.topic_id:
-            return self.starts[number]
-        return min(self.starts[number] + key.partition, self.starts[number + 1])
-
-    def __contains__(self, key: PartitionKey) -> bool:
-        place = self.place(key)
-        return place < self.count and self.keys(place, 1) == [key]
-
-    def key_at(self, place: int) -> PartitionKey:
-        """Return the partition at a place; `FIRST` for the first."""
-        if place == 0 or place >= self.count:
-            return FIRST
-        number = bisect_right(self.starts, place) - 1
-        return PartitionKey(self.topic_ids[number], place - self.starts[number])
-
-    def keys(self, start: int, count: int) -> list[PartitionKey]:
-        """Return `count` partitions from a place on, around the ring's end."""
-        number = bisect_right(self.starts, start) - 1
-        keys: list[PartitionKey] = []
-        while len(keys) < count:
-            end = min(self.starts[number + 1], start + count - len(keys))
-            topic_id, base = self.topic_ids[number], self.starts[number]
-            keys.extend(PartitionKey(topic_id, place - base) for place in range(start, end))
-            start, number = (0, 0) if end == self.count else (end, number + 1)
-        return keys
+@lru_cache(maxsize=4)  # a round of an idle cluster asks for nothing but this
+def _ring(counts: tuple[tuple[TopicId, int], ...]) -> Ring:
+    return tuple(PartitionKey(each, number) for each, count in counts for number in range(count))
 
 
 ROOTS_INTERVAL_MS: Final = 3_600_000
@@ -179,18 +123,21 @@ def begin_round(
     owed, from a random place on, so that rounds that can't inspect all do not begin at one place.
     """
     if position is None or not 0 <= now_ms - position.at_ms <= interval_ms:
-        place = random_below(ring.count) if ring.count else 0
-        begins_at = ring.key_at(place)
-        return SweepPosition(at_ms=now_ms, begins_at=begins_at, owed=ring.count, ring=ring)
+        begins_at = ring[random_below(len(ring))] if ring else FIRST
+        return SweepPosition(at_ms=now_ms, begins_at=begins_at, owed=len(ring), ring=ring)
     round_ms = interval_ms - interval_ms / _SPARE_PART
-    owed = position.owed + ring.count * (now_ms - position.at_ms) / round_ms
-    owed += ring.changed_count(position.ring)
+    owed = position.owed + len(ring) * (now_ms - position.at_ms) / round_ms
+    if isinstance(position.ring, int):
+        owed += abs(len(ring) - position.ring)
+    elif ring != position.ring:
+        owed += len(set(ring).symmetric_difference(position.ring))
+    known = set(ring) if position.again else ()
     return replace(
         position,
         at_ms=now_ms,
-        owed=min(owed, ring.count),
+        owed=min(owed, len(ring)),
         ring=ring,
-        again=tuple(each for each in position.again if each in ring),
+        again=tuple(each for each in position.again if each in known),
     )
 
 
@@ -227,7 +174,7 @@ def encode(cluster_id: str, position: SweepPosition) -> bytes:
         "at_ms": position.at_ms,
         "begins_at": position.begins_at,
         "owed": position.owed,
-        "partitions": position.ring if isinstance(position.ring, int) else position.ring.count,
+        "partitions": position.ring if isinstance(position.ring, int) else len(position.ring),
         "again": position.again,
         "worked_at_ms": position.worked_at_ms,
         "root": position.root and astuple(position.root),
@@ -354,7 +301,7 @@ class Scheduler:
         now_ms = as_of_ms
         if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
             now_ms = known.at_ms  # another round has ended first
-        ring, interval_ms = Ring.of(image, scope), settings.integer(SWEEP_INTERVAL)
+        ring, interval_ms = ring_of(image, scope), settings.integer(SWEEP_INTERVAL)
         position = begin_round(
             ring, known, now_ms=now_ms, interval_ms=interval_ms, random_below=self._random_below
         )
@@ -458,7 +405,7 @@ class Scheduler:
             self._written_at_ms = now_ms
         position = position or self._hint(image)
         if position is None:
-            ring, random_below = Ring.of(image), self._random_below
+            ring, random_below = ring_of(image), self._random_below
             position = begin_round(
                 ring, None, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below
             )
@@ -502,9 +449,9 @@ class SweepRound:
         self.interval_ms = interval_ms
         self.budget_ms = budget_ms
         self.is_all = is_all
-        self.position = replace(position, owed=ring.count) if is_all else position
+        self.position = replace(position, owed=len(ring)) if is_all else position
         self._ring = ring
-        self._place = ring.place(position.begins_at) % max(1, ring.count)
+        self._place = bisect_left(ring, position.begins_at) % max(1, len(ring))
         self._again = () if is_all else position.again[:AGAIN_MAX]
         self._inspection_ms: float | None = None
 
@@ -515,15 +462,16 @@ class SweepRound:
     def next_keys(self) -> list[PartitionKey]:
         """Return the partitions to inspect next; none: the round's slice is complete."""
         if self.is_all or self._inspection_ms == 0:
-            count_max = self._ring.count
+            count_max = len(self._ring)
         elif self.budget_ms <= 0:
             count_max = 0
         elif self._inspection_ms is None:
             count_max = FIRST_INSPECTIONS
         else:
             count_max = int(self.budget_ms / self._inspection_ms)
-        count = min(count_max, int(self.position.owed + 1e-6), self._ring.count)
-        return [*self._again, *(self._ring.keys(self._place, count) if count else ())]
+        end = self._place + min(count_max, int(self.position.owed + 1e-6), len(self._ring))
+        around = max(0, end - len(self._ring))
+        return [*self._again, *self._ring[self._place : end], *self._ring[:around]]
 
     def record_inspected(
         self,
@@ -536,11 +484,11 @@ class SweepRound:
         inspected again in a later round."""
         position, seen, count = self.position, set(keys), len(keys) - len(self._again)
         left = (key for key in position.again if key not in seen)
-        self._place = (self._place + count) % max(1, self._ring.count)
+        self._place = (self._place + count) % max(1, len(self._ring))
         self._again = ()
         self.position = replace(
             position,
-            begins_at=self._ring.key_at(self._place),
+            begins_at=self._ring[self._place] if self._place else FIRST,
             owed=max(0.0, position.owed - count),
             again=(*left, *(key for key in keys if key in failed)),
         )
@@ -554,7 +502,7 @@ class SweepRound:
         `leaderless`: partitions that can't be inspected.
         """
         failed = {*self.position.again, *leaderless}
-        return min(int(self.position.owed + 1e-6) + len(failed), self._ring.count)
+        return min(int(self.position.owed + 1e-6) + len(failed), len(self._ring))
 
 
 REST_PART: Final = 2

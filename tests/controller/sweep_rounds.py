@@ -3,7 +3,8 @@
 from math import inf
 
 from kafka_on_spark.base.ids import TopicId
-from kafka_on_spark.controller.scheduler import AGAIN_MAX, Ring, SweepRound, begin_round
+from kafka_on_spark.controller.scheduler import AGAIN_MAX, SweepRound, begin_round
+from kafka_on_spark.controller.scheduler import ring_of as ring_of_image
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from tests.builders import partition, partition_map
 
@@ -25,11 +26,7 @@ def image_with(**counts):
 
 
 def ring_of(**counts):
-    return Ring.of(image_with(**counts))
-
-
-def all_keys(ring):
-    return ring.keys(0, ring.count)
+    return ring_of_image(image_with(**counts))
 
 
 class Rounds:
@@ -67,9 +64,9 @@ class Rounds:
         """Return the partitions that were not inspected within the interval."""
         return {
             key
-            for key in all_keys(self.ring)
+            for key in self.ring
             if now_ms - self.inspected_ms.get(key, -INTERVAL_MS) >= INTERVAL_MS
         }
 
     def not_inspected_count(self):
-        return min(int(self.position.owed + 1e-6) + len(self.position.again), self.ring.count)
+        return min(int(self.position.owed + 1e-6) + len(self.position.again), len(self.ring))

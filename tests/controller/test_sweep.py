@@ -8,14 +8,13 @@ from kafka_on_spark.base.ids import PartitionKey, TopicId
 from kafka_on_spark.controller.scheduler import (
     AGAIN_MAX,
     FIRST,
-    Ring,
     SweepPosition,
     begin_round,
 )
+from kafka_on_spark.controller.scheduler import ring_of as ring_of_image
 from tests.controller.sweep_rounds import (
     INTERVAL_MS,
     Rounds,
-    all_keys,
     image_with,
     ring_of,
 )
@@ -27,9 +26,9 @@ from tests.examples import many
 def test_ring_of_some_topics_has_their_partitions_only():
     image = image_with(a=2, b=3, c=1)
 
-    ring = Ring.of(image, {TopicId("c"), TopicId("a"), TopicId("gone")})
+    ring = ring_of_image(image, {TopicId("c"), TopicId("a"), TopicId("gone")})
 
-    assert all_keys(ring) == [("a", 0), ("a", 1), ("c", 0)]
+    assert ring == (("a", 0), ("a", 1), ("c", 0))
 
 
 # A round's part of it
@@ -84,7 +83,7 @@ def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(turn
         if ring is not None:
             rounds.ring = ring_of(**ring)
             seen_ms = rounds.inspected_ms
-            rounds.inspected_ms = {key: seen_ms.get(key, now_ms) for key in all_keys(rounds.ring)}
+            rounds.inspected_ms = {key: seen_ms.get(key, now_ms) for key in rounds.ring}
         rounds.run(now_ms)
 
         assert rounds.late(now_ms) == set()
@@ -128,7 +127,7 @@ def test_what_was_not_inspected_is_known_to_be_so(count, turns):
 
     for pause_ms, count_max, failing in turns:
         now_ms += pause_ms
-        failed = {all_keys(ring)[place] for place in failing if place < count}
+        failed = {ring[place] for place in failing if place < count}
         known = () if rounds.position is None else rounds.position.again[:AGAIN_MAX]
         seen = {*rounds.run(now_ms, failed=failed, count_max=count_max), *known}
         for key in failed & seen:
@@ -164,7 +163,7 @@ def test_a_cluster_without_partitions_is_inspected_whole():
 def test_of_many_failed_inspections_each_round_makes_some_again_and_none_is_forgotten():
     ring = ring_of(a=300)
     rounds = Rounds(ring)
-    rounds.run(0, failed=set(all_keys(ring)[100:]))
+    rounds.run(0, failed=set(ring[100:]))
     assert rounds.not_inspected_count() == 200
 
     for number in range(1, 4):

@@ -194,7 +194,7 @@ def by_the_clock(ring, position, *, now_ms, interval_ms, random_below):
         ring, position, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below
     )
     return decisions.replace(
-        found, begins_at=ring.key_at(ring.count * (now_ms % interval_ms) // interval_ms)
+        found, begins_at=ring[len(ring) * (now_ms % interval_ms) // interval_ms]
     )
 
 
