@@ -6,7 +6,7 @@ They pass the same contract suites as the real adapters (tests/contract/). What 
 
 import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from uuid import uuid4
@@ -22,7 +22,6 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import DirectoryId, LeaderEpoch, MemberId, Offset, ensure
-from kafka_on_spark.controller.scheduler import SweepPosition
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import (
@@ -477,23 +476,21 @@ def _content(segment: Segment) -> bytes:
     return (segment.digest.encode() * segment.size_bytes)[: segment.size_bytes]
 
 
-class MemorySweepHints:
-    """SweepHints in memory: the last one written, or what a test puts in its place."""
+class MemoryHintRoots:
+    """HintRoots in memory: the last hint that was written, or what a test puts in its place."""
 
     def __init__(self) -> None:
-        self.hint: tuple[str, SweepPosition] | None = None
+        self.hint: bytes | None = None
         self.is_offline = False
         self.writes = 0
 
-    def read(self, cluster_id: str) -> SweepPosition | None:
+    def contents(self, name: str) -> Iterator[bytes]:
         self._check_answers()
-        if self.hint is None or self.hint[0] != cluster_id:
-            return None
-        return self.hint[1]
+        return iter(() if self.hint is None else (self.hint,))
 
-    def write(self, cluster_id: str, position: SweepPosition) -> None:
+    def write(self, name: str, content: bytes) -> None:
         self._check_answers()
-        self.hint = (cluster_id, position)
+        self.hint = content
         self.writes += 1
 
     def _check_answers(self) -> None:

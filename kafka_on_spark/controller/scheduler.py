@@ -152,20 +152,6 @@ _PATH_LENGTH_MAX: Final = 8192
 _NUMBER_MAX: Final = 2**53
 
 
-class FileSweepHints:
-    """Keeps the hint in a file of one of the cluster's metadata roots."""
-
-    def __init__(self, roots: HintRoots) -> None:
-        self._roots = roots
-
-    def read(self, cluster_id: str) -> SweepPosition | None:
-        found = (decode(each, cluster_id) for each in self._roots.contents(NAME))
-        return next((each for each in found if each is not None), None)
-
-    def write(self, cluster_id: str, position: SweepPosition) -> None:
-        self._roots.write(NAME, encode(cluster_id, position))
-
-
 def encode(cluster_id: str, position: SweepPosition) -> bytes:
     """Return a sweep's progress as a hint's bytes, at most `local_files.SMALL_FILE_BYTES_MAX`."""
     fields = {
@@ -266,7 +252,7 @@ class Scheduler:
     def __init__(
         self,
         clock: Clock,
-        hints: FileSweepHints,
+        hints: HintRoots,
         *,
         random_below: Callable[[int], int],
     ) -> None:
@@ -307,7 +293,7 @@ class Scheduler:
         )
         elapsed_ms = 0 if known is None else min(max(0, now_ms - known.at_ms), interval_ms)
         budget_ms = max(SLICE_MS_MIN, settings.number("replica.sweep.share") * elapsed_ms)
-        return SweepRound(ring, position, interval_ms, budget_ms, is_all=is_all)
+        return SweepRound(ring, position, budget_ms, is_all=is_all)
 
     def keep(self, image: MetadataImage, scope: Scope, sweep_round: "SweepRound") -> None:
         """Have the next round go on where `sweep_round` has ended."""
@@ -317,7 +303,7 @@ class Scheduler:
             if len(self._progress) > SCOPES_MAX:
                 self._progress.popitem(last=False)
         if scope is None:
-            self._leave_hint(image, sweep_round.interval_ms, is_due=sweep_round.is_all)
+            self._leave_hint(image, is_due=sweep_round.is_all)
 
     def begin_work(self, image: MetadataImage) -> float:
         """Return how long work may take now (ms): `log.cleaner.share` of the time since this was
@@ -339,7 +325,7 @@ class Scheduler:
         with self._lock:
             self._debt_ms = max(0.0, -left_ms)
             is_first, self._has_worked = not self._has_worked, True
-        self._leave_hint(image, image.settings().integer(SWEEP_INTERVAL), is_due=is_first)
+        self._leave_hint(image, is_due=is_first)
 
     def next_root(self, broker_ids: Collection[BrokerId]) -> RootTurn | None:
         """Return whose root to clean, and where to go on: the one that is left, or the next one
@@ -371,7 +357,9 @@ class Scheduler:
 
     def _hint(self, image: MetadataImage) -> SweepPosition | None:
         try:
-            found = self._hints.read(image.cluster_id or "")
+            contents = self._hints.contents(NAME)
+            decoded = (decode(each, image.cluster_id or "") for each in contents)
+            found = next((each for each in decoded if each is not None), None)
         except KafkaOnSparkError as error:
             log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
             return None
@@ -389,29 +377,30 @@ class Scheduler:
         """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
         return self._clock.now_ms() - self._clock.monotonic_ms()
 
-    def _leave_hint(self, image: MetadataImage, interval_ms: int, *, is_due: bool) -> None:
+    def _leave_hint(self, image: MetadataImage, *, is_due: bool) -> None:
         """Write how far this process is: seldom, since what a hint lacks is only visited again; and
         not if it has no room for what failed: then an older one says less.
 
         A process that makes no rounds leaves what the hint says of inspections.
         """
-        now_ms, pause_ms = self._clock.monotonic_ms(), interval_ms / _HINTS_AN_INTERVAL
+        now_ms = self._clock.monotonic_ms()
+        interval_ms = image.settings().integer(SWEEP_INTERVAL)
         with self._lock:
             written_at_ms, position = self._written_at_ms, self._progress.get(None)
             if position is not None and len(position.again) > AGAIN_MAX:
                 return
-            if not is_due and written_at_ms is not None and now_ms - written_at_ms < pause_ms:
+            since_ms = inf if written_at_ms is None else now_ms - written_at_ms
+            if not is_due and since_ms < interval_ms / _HINTS_AN_INTERVAL:
                 return
             self._written_at_ms = now_ms
         position = position or self._hint(image)
         if position is None:
-            ring, random_below = ring_of(image), self._random_below
-            position = begin_round(
-                ring, None, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below
-            )
+            ring = ring_of(image)
+            position = SweepPosition(at_ms=now_ms, begins_at=FIRST, owed=len(ring), ring=ring)
         position = replace(position, worked_at_ms=self._worked_at_ms, root=self._root)
+        content = encode(image.cluster_id or "", _moved(position, self._wall_ms()))
         try:
-            self._hints.write(image.cluster_id or "", _moved(position, self._wall_ms()))
+            self._hints.write(NAME, content)
         except KafkaOnSparkError as error:
             log.debug("the hint of the sweep can't be written: %s", error)  # who writes it says so
 
@@ -431,7 +420,6 @@ class SweepRound:
     """One round's slice, in parts, so that the round learns how much fits into its time.
 
     Attributes:
-        interval_ms: In what time rounds inspect everything.
         is_all: Everything is inspected, however long it takes.
         position: Where the next part begins, and what was inspected.
         budget_ms: How long this round may still inspect.
@@ -441,12 +429,10 @@ class SweepRound:
         self,
         ring: Ring,
         position: SweepPosition,
-        interval_ms: int,
         budget_ms: float,
         *,
         is_all: bool,
     ) -> None:
-        self.interval_ms = interval_ms
         self.budget_ms = budget_ms
         self.is_all = is_all
         self.position = replace(position, owed=len(ring)) if is_all else position
@@ -602,9 +588,4 @@ class DueTimes:
 
 def scheduler(node: Node) -> Scheduler:
     """Return what says which partitions this process visits: a part of a node."""
-    return Scheduler(node.clock, node.part(sweep_hints), random_below=node.ids.random_below)
-
-
-def sweep_hints(node: Node) -> FileSweepHints:
-    """Return where processes leave how far they are: a part of a node."""
-    return FileSweepHints(node.part(hint_roots))
+    return Scheduler(node.clock, node.part(hint_roots), random_below=node.ids.random_below)

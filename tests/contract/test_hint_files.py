@@ -1,5 +1,7 @@
 """Hints outlive the metadata root that a cluster's list names first."""
 
+import os
+
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
@@ -76,3 +78,32 @@ def test_a_root_that_failed_is_asked_last_for_any_hint(roots):
     several.write("hint", b"1")
 
     assert [each.url for each in several.in_turn()] == [str(roots[1]), str(roots[0])]
+
+
+def test_a_pipe_blocks_no_process_and_is_replaced(file, roots):
+    os.mkfifo(roots[0] / "hint")
+    assert list(file.contents("hint")) == []
+
+    file.write("hint", b"1")
+
+    assert list(file.contents("hint")) == [b"1"]
+
+
+def test_a_link_out_of_the_root_is_not_followed(tmp_path, roots):
+    (tmp_path / "elsewhere").write_bytes(b"1")
+    (roots[0] / "hint").symlink_to(tmp_path / "elsewhere")
+    file = hint_roots(roots[0])
+
+    with pytest.raises(KafkaStorageError):
+        list(file.contents("hint"))
+
+    file.write("hint", b"2")
+    assert (tmp_path / "elsewhere").read_bytes() == b"1"
+    assert list(file.contents("hint")) == [b"2"]
+
+
+def test_a_file_of_a_terabyte_is_not_read(file, roots):
+    with open(roots[0] / "hint", "wb") as large:
+        large.truncate(2**40)
+
+    assert list(file.contents("hint")) == []

@@ -1,22 +1,19 @@
-"""The contract of SweepHints, for the fake and for the file, and contents that are no hint."""
+"""What is read of a hint of the sweep that was left on a root, and contents that are no hint."""
 
 import json
-import os
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import PartitionKey, TopicId
 from kafka_on_spark.controller.scheduler import (
     AGAIN_MAX,
     NAME,
-    FileSweepHints,
     RootTurn,
     SweepPosition,
+    decode,
     encode,
 )
 from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX
-from tests.fakes import MemorySweepHints
 from tests.hints import hint_roots
 
 
@@ -44,39 +41,17 @@ LARGEST = SweepPosition(
 )
 
 
-@pytest.fixture(params=["memory", "file"])
-def hints(request, tmp_path):
-    if request.param == "memory":
-        return MemorySweepHints()
-    return FileSweepHints(hint_roots(tmp_path))
-
-
-def test_where_nothing_was_left_there_is_no_hint(hints):
-    assert hints.read("a-cluster") is None
+def read(tmp_path, cluster_id="a-cluster"):
+    found = [decode(each, cluster_id) for each in hint_roots(tmp_path).contents(NAME)]
+    return found[0] if found else None
 
 
 @pytest.mark.parametrize("position", [POSITION, LARGEST], ids=["a position", "the largest"])
-def test_the_hint_that_was_left_last_is_read(hints, position):
-    hints.write("a-cluster", SweepPosition(at_ms=1, begins_at=key(1), owed=0.0, ring=2))
-    hints.write("a-cluster", position)
+def test_the_hint_that_was_left_last_is_read(tmp_path, position):
+    hint_roots(tmp_path).write(NAME, encode("a-cluster", position))
 
-    assert hints.read("a-cluster") == position
-
-
-def test_another_clusters_hint_is_none(hints):
-    hints.write("the cluster before", POSITION)
-
-    assert hints.read("a-cluster") is None
-
-
-def test_a_root_that_does_not_answer_is_said_to(hints, tmp_path):
-    if isinstance(hints, MemorySweepHints):
-        hints.is_offline = True
-    else:
-        hints = FileSweepHints(hint_roots(tmp_path / "gone"))
-
-    with pytest.raises(KafkaStorageError):
-        hints.write("a-cluster", POSITION)
+    assert read(tmp_path) == position
+    assert read(tmp_path, "a cluster before") is None
 
 
 # What may lie in the file's place
@@ -125,36 +100,4 @@ NO_HINTS = [
 def test_what_can_not_be_a_hint_is_none(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
 
-    assert FileSweepHints(hint_roots(tmp_path)).read("a-cluster") is None
-
-
-def test_a_pipe_blocks_no_process_and_is_replaced(tmp_path):
-    os.mkfifo(tmp_path / NAME)
-    hints = FileSweepHints(hint_roots(tmp_path))
-    assert hints.read("a-cluster") is None
-
-    hints.write("a-cluster", POSITION)
-
-    assert hints.read("a-cluster") == POSITION
-
-
-def test_a_link_out_of_the_root_is_not_followed(tmp_path):
-    (tmp_path / "elsewhere").write_bytes(encode("a-cluster", POSITION))
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / NAME).symlink_to(tmp_path / "elsewhere")
-    hints = FileSweepHints(hint_roots(root))
-
-    with pytest.raises(KafkaStorageError):
-        hints.read("a-cluster")
-
-    hints.write("a-cluster", LARGEST)
-    assert (tmp_path / "elsewhere").read_bytes() == encode("a-cluster", POSITION)
-    assert hints.read("a-cluster") == LARGEST
-
-
-def test_a_file_of_a_terabyte_is_not_read(tmp_path):
-    with open(tmp_path / NAME, "wb") as file:
-        file.truncate(2**40)
-
-    assert FileSweepHints(hint_roots(tmp_path)).read("a-cluster") is None
+    assert read(tmp_path) is None

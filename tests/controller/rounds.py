@@ -24,11 +24,11 @@ from kafka_on_spark.metadata.records import HighWatermarkRecord
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,
+    MemoryHintRoots,
     MemoryMetadataLog,
     MemoryReplicaStore,
     MemoryRoots,
     MemorySegmentStore,
-    MemorySweepHints,
 )
 from tests.nodes import node_of
 
@@ -76,7 +76,7 @@ class Rounds:
                 parts={UnreadableLeaders: NothingUnreadable()},
             )
         )
-        self.hints = MemorySweepHints()
+        self.hints = MemoryHintRoots()
         self.compact_followers = lambda followers: False
         self.run_probes = None
         self.sweep = Scheduler(self.clock, self.hints, random_below=lambda below: 0)

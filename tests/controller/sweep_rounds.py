@@ -49,7 +49,7 @@ class Rounds:
             interval_ms=INTERVAL_MS,
             random_below=self.random_below,
         )
-        sweep_round = SweepRound(self.ring, position, INTERVAL_MS, inf, is_all=False)
+        sweep_round = SweepRound(self.ring, position, inf, is_all=False)
         sweep_round._inspection_ms = 0  # there is time for all that are owed
         again = position.again[:AGAIN_MAX]
         keys = sweep_round.next_keys()[len(again) :][:count_max]

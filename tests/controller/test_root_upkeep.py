@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.controller.scheduler import ROOTS_INTERVAL_MS, scheduler, sweep_hints
+from kafka_on_spark.controller.scheduler import ROOTS_INTERVAL_MS, scheduler
 from kafka_on_spark.controller.upkeep import METADATA, RootUpkeep, clean_root_task
 from kafka_on_spark.metadata.temporaries import RootCleaned
+from kafka_on_spark.node.node import hint_roots
 from tests.builders import image_of, partition
-from tests.fakes import FakeClock, MemorySweepHints
+from tests.fakes import FakeClock, MemoryHintRoots
 from tests.nodes import node_of
 
 BEGAN_MS = 1000 * ROOTS_INTERVAL_MS
@@ -26,12 +27,12 @@ class Roots:
         self.cleaned = lambda: 3
         self.visited = lambda order: RootCleaned(count=0)
         self.took_ms = 0
-        self.hints = MemorySweepHints()
+        self.hints = MemoryHintRoots()
         self.process()
 
     def process(self):
         """Have another process do it from now on, which knows what the hint says."""
-        given, parts = {clean_root_task: self.visit}, {sweep_hints: self.hints}
+        given, parts = {clean_root_task: self.visit}, {hint_roots: self.hints}
         node = node_of(self, self.clock, given=given, parts=parts)
         self.scheduler, self.upkeep = node.part(scheduler), RootUpkeep(node)
         self.scheduler.begin_work(self.image)

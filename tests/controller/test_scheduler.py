@@ -7,12 +7,13 @@ import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.cleanup_policy import inspect_for_compaction, inspect_for_retention
-from kafka_on_spark.controller.scheduler import DueTimes, scheduler, sweep_hints
+from kafka_on_spark.controller.scheduler import DueTimes, scheduler
 from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task
+from kafka_on_spark.node.node import hint_roots
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.committing import Metadata
-from tests.fakes import FakeClock, MemorySweepHints
+from tests.fakes import FakeClock, MemoryHintRoots
 from tests.nodes import node_of
 
 INTERVAL_MS = 60_000  # log.cleaner.interval.ms
@@ -125,7 +126,7 @@ class Cluster:
                 each: lambda orders: self.asked.append(orders)
                 for each in (upkeep_task, inspect_for_retention, inspect_for_compaction)
             },
-            parts={sweep_hints: MemorySweepHints()},
+            parts={hint_roots: MemoryHintRoots()},
         )
         self.node._parts[RootUpkeep] = self
         self.upkeep = self.node.part(Upkeep)

@@ -12,7 +12,7 @@ from kafka_on_spark.controller import scheduler as decisions
 from kafka_on_spark.controller.scheduler import SCOPES_MAX, Scheduler
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.examples import many
-from tests.fakes import FakeClock, MemorySweepHints
+from tests.fakes import FakeClock, MemoryHintRoots
 
 INTERVAL_MS = 600_000
 MINUTE_MS = 60_000
@@ -32,7 +32,7 @@ class Processes:
     def __init__(self, count, *, inspection_ms=0, share="0.1"):
         self.image = image_with(count)
         self.clock = FakeClock()
-        self.hints = MemorySweepHints()
+        self.hints = MemoryHintRoots()
         self.kept = {}
         self.inspected_ms = {}
         self.inspection_ms = inspection_ms

@@ -3,13 +3,13 @@
 from types import SimpleNamespace
 
 from kafka_on_spark.controller.inspections import SecondInspections
-from kafka_on_spark.controller.scheduler import sweep_hints
 from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from kafka_on_spark.metadata.records import ConfigRecord
+from kafka_on_spark.node.node import hint_roots
 from tests.controller.rounds import Rounds
-from tests.fakes import MemoryReplicaFolders, MemorySweepHints
+from tests.fakes import MemoryHintRoots, MemoryReplicaFolders
 from tests.nodes import node_of
 
 INTERVAL_MS = 60_000
@@ -26,7 +26,7 @@ class Worked(Rounds):
         self.side_by_side = 1
         self.moved_bytes = 0
         self.passes = ()
-        self.left_hints = MemorySweepHints()
+        self.left_hints = MemoryHintRoots()
         self.upkeep = self.new_upkeep()
 
     def new_upkeep(self):
@@ -35,7 +35,7 @@ class Worked(Rounds):
             self.clock,
             given={upkeep_task: self.run_orders},
             parts={
-                sweep_hints: self.left_hints,
+                hint_roots: self.left_hints,
                 RootUpkeep: SimpleNamespace(run_share=lambda work_ms_max: [], run=list),
                 SecondInspections: self.second_inspections,
             },

@@ -24,15 +24,15 @@ from kafka_on_spark.controller.inspections import (
 )
 from kafka_on_spark.controller.replica_tables import create_replica_task
 from kafka_on_spark.controller.replication_round import ReplicationRound
-from kafka_on_spark.controller.scheduler import sweep_hints
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.fetch import FetchResult, fetch, fetch_task, inspect_partition_task
+from kafka_on_spark.node.node import hint_roots
 from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads, check_min_isr
 from kafka_on_spark.produce.leader_log import PartitionBatch
 from tests.builders import KEY, address, staged
 from tests.controller.rounds import NothingUnreadable
-from tests.fakes import MemorySweepHints
+from tests.fakes import MemoryHintRoots
 from tests.nodes import node_of
 from tests.search.replaying import Process
 from tests.search.upkeep.upkeep_programs import Deciding, Retaining, Tidying
@@ -182,7 +182,7 @@ class Replicating:
                 ),
             },
             parts={
-                sweep_hints: MemorySweepHints(),
+                hint_roots: MemoryHintRoots(),
                 FetchPace: _NoPace(),
                 SecondInspections: _second_inspections(process),
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),

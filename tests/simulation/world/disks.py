@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.errors import KafkaStorageError, RootFullError, RootReadOnlyError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
-from kafka_on_spark.controller.scheduler import SweepPosition
 from kafka_on_spark.log.batch import LogPart, Segment
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import (
@@ -206,7 +205,7 @@ class Disks:
         self.snapshots: list[MetadataBatch] = []
         self.observer: Checker | None = None
         self.is_metadata_away = False
-        self.sweep_hint: SweepPosition | None = None
+        self.sweep_hint: bytes | None = None
         self.made = 0
         self.borders: dict[str, Borders] = {}
         """Of merged segments' files, by the uuid in their names."""

@@ -4,7 +4,7 @@ Each call stands before the scheduler, then takes effect. It answers as `metadat
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
@@ -12,7 +12,6 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller.scheduler import SweepPosition
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.simulation.checks.invariants import time_is_bounded
 from tests.simulation.world.commits import Place, commit
@@ -146,24 +145,25 @@ class SimulatedMetadataLog:
         self._world.seen["snapshot written"] += 1
 
 
-class SimulatedSweepHints:
-    """SweepHints on the metadata root, which may be away, lose one, or keep the one before."""
+class SimulatedHintRoots:
+    """HintRoots of the metadata root, which may be away, lose one, or keep the one before."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def read(self, cluster_id: str) -> SweepPosition | None:
+    def contents(self, name: str) -> Iterator[bytes]:
         fault = self._world.scheduler.call("hint read")
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
         if fault == "lost":
             self._world.seen["hint of the sweep lost"] += 1
             self._world.disks.sweep_hint = None
-        return self._world.disks.sweep_hint
+        if self._world.disks.sweep_hint is not None:
+            yield self._world.disks.sweep_hint
 
-    def write(self, cluster_id: str, position: SweepPosition) -> None:
+    def write(self, name: str, content: bytes) -> None:
         fault = self._world.scheduler.call("hint write")
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
         if fault != "lost":
-            self._world.disks.sweep_hint = position
+            self._world.disks.sweep_hint = content

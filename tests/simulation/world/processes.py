@@ -8,20 +8,20 @@ from kafka_on_spark.controller.commands import Command, run_command
 from kafka_on_spark.controller.controller_loop import ControllerLoop, ExpiryChecks, silent_groups
 from kafka_on_spark.controller.inspections import SecondInspections
 from kafka_on_spark.controller.replication_round import ReplicationRound, finish_compaction
-from kafka_on_spark.controller.scheduler import scheduler, sweep_hints
+from kafka_on_spark.controller.scheduler import scheduler
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.node.node import Node
+from kafka_on_spark.node.node import Node, hint_roots
 from kafka_on_spark.produce.append_rounds import AppendThreads
 from kafka_on_spark.produce.staging import StagedSegment, StageOrder
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.storage_options import StorageOptions
 from tests.simulation.world.executors import Executors
 from tests.simulation.world.keyed import has_keyless
-from tests.simulation.world.metadata_log import SimulatedMetadataLog, SimulatedSweepHints
+from tests.simulation.world.metadata_log import SimulatedHintRoots, SimulatedMetadataLog
 from tests.simulation.world.scheduler import Lock, Threads
 from tests.simulation.world.scheduler import Node as SimulatedNode
 from tests.simulation.world.segment_store import RECORD_BYTES
@@ -98,7 +98,7 @@ class Driver:
             caller=node.name,
             parts={
                 AppendThreads: self.threads,
-                sweep_hints: SimulatedSweepHints(world),
+                hint_roots: SimulatedHintRoots(world),
                 silent_groups: Nothing(),
                 **({ExpiryChecks: Nothing()} if world.silent_ms is None else {}),
             },
