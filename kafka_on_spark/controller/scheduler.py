@@ -74,7 +74,7 @@ class RootTurn:
     """Whose root is cleaned, or was last; None: none yet, and the first one waits for its turn.
 
     Attributes:
-        begun_at_ms: When it began.
+        begun_at_ms: When it began, by the wall clock.
         left_at: The folder at which it goes on; "": it is done.
     """
 
@@ -96,7 +96,8 @@ class SweepPosition:
             is new lets those behind it wait, and one that is gone slows the pace: each is owed.
         ring: What the ring was then; a hint knows only how many partitions it had.
         again: Partitions whose last inspection failed, those first that failed longest ago.
-        worked_at_ms: When the time for other work was last given out; None: not known.
+        worked_at_ms: When the time for other work was last given out, by the wall clock; None: not
+            known.
         root: Whose root is cleaned; None: not known.
     """
 
@@ -313,7 +314,7 @@ class Scheduler:
         """
         if self._worked_at_ms is None:
             self._hint(image)
-        now_ms, settings = self._clock.monotonic_ms(), image.settings()
+        now_ms, settings = self._clock.now_ms(), image.settings()
         with self._lock:
             since_ms = now_ms if self._worked_at_ms is None else self._worked_at_ms
             self._worked_at_ms = now_ms
@@ -330,7 +331,7 @@ class Scheduler:
     def next_root(self, broker_ids: Collection[BrokerId]) -> RootTurn | None:
         """Return whose root to clean, and where to go on: the one that is left, or the next one
         once the time of the last is over; None: it is not."""
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.now_ms()
         with self._lock:
             turn = self._root = self._root or RootTurn(None, now_ms)
             if turn.left_at and turn.broker_id in broker_ids:
@@ -353,7 +354,7 @@ class Scheduler:
     def note_roots_cleaned(self) -> None:
         """Note that all roots were cleaned."""
         with self._lock:
-            self._root = RootTurn(None, self._clock.monotonic_ms())
+            self._root = RootTurn(None, self._clock.now_ms())
 
     def _hint(self, image: MetadataImage) -> SweepPosition | None:
         try:
@@ -365,13 +366,12 @@ class Scheduler:
             return None
         if found is None:
             return None
-        found = _moved(found, -self._wall_ms())
         with self._lock:
             if self._worked_at_ms is None:
                 self._worked_at_ms = found.worked_at_ms
             if self._root is None:
                 self._root = found.root
-        return found
+        return replace(found, at_ms=found.at_ms - self._wall_ms())
 
     def _wall_ms(self) -> int:
         """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
@@ -397,23 +397,16 @@ class Scheduler:
         if position is None:
             ring = ring_of(image)
             position = SweepPosition(at_ms=now_ms, begins_at=FIRST, owed=len(ring), ring=ring)
-        position = replace(position, worked_at_ms=self._worked_at_ms, root=self._root)
-        content = encode(image.cluster_id or "", _moved(position, self._wall_ms()))
+        position = replace(
+            position,
+            at_ms=position.at_ms + self._wall_ms(),
+            worked_at_ms=self._worked_at_ms,
+            root=self._root,
+        )
         try:
-            self._hints.write(NAME, content)
+            self._hints.write(NAME, encode(image.cluster_id or "", position))
         except KafkaOnSparkError as error:
             log.debug("the hint of the sweep can't be written: %s", error)  # who writes it says so
-
-
-def _moved(position: SweepPosition, by_ms: int) -> SweepPosition:
-    """Return a position by a clock that is ahead by so much."""
-    worked_at_ms, root = position.worked_at_ms, position.root
-    return replace(
-        position,
-        at_ms=position.at_ms + by_ms,
-        worked_at_ms=None if worked_at_ms is None else worked_at_ms + by_ms,
-        root=None if root is None else replace(root, begun_at_ms=root.begun_at_ms + by_ms),
-    )
 
 
 class SweepRound:
