@@ -1,13 +1,12 @@
 """Passes of compaction: which partitions are looked at, what is decided, and what is remembered."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset, PartitionKey
-from kafka_on_spark.controller import cleanup_policy, scheduler
+from kafka_on_spark.controller import cleanup_policy
 from kafka_on_spark.controller.cleanup_policy import (
     CompactionPass,
     inspect_for_compaction,
@@ -172,22 +171,11 @@ class World:
         self.metadata = Metadata(image_of(*partitions, configs=configs, **fields))
         self.clock = FakeClock()
         self.dirty_to = {}
-        self.lags = set()
         self.errors = {}
         self.look_ms = 0
         self.looked_at = []
-        self.first = 0
-        self.process()
-
-    def process(self):
-        self.passes = CompactionPass(
-            node_of(
-                self.metadata,
-                self.clock,
-                given={inspect_for_compaction: self.look},
-                random_below=lambda count: self.first % count,
-            )
-        )
+        given = {inspect_for_compaction: self.look}
+        self.passes = CompactionPass(node_of(self.metadata, self.clock, given=given))
 
     def look(self, orders):
         self.clock.advance(self.look_ms)
@@ -209,7 +197,7 @@ class World:
             each.broker_id: ReplicaProgress(
                 each.replica_uuid,
                 Offset(100),
-                CompactionProgress() if each.broker_id in self.lags else finished,
+                finished,
             )
             for each in order.addresses
         }
@@ -235,9 +223,6 @@ class World:
     def decided(self):
         return [each.key.partition for each in self.results if not each.has_failed]
 
-    def compacted(self, number=0):
-        return self.metadata.image.partition(PartitionKey(TOPIC_ID, number)).compaction
-
 
 def of_all(count, **fields):
     return [partition("1 2 3", hw=100, **fields) for _ in range(count)]
@@ -261,17 +246,6 @@ def test_an_empty_partition_is_not_looked_at():
     assert World(partition("1 2 3", hw=0)).seen() == []
 
 
-def test_a_partition_is_looked_at_again_after_the_backoff_and_not_before(monkeypatch):
-    monkeypatch.setattr(scheduler, "REST_PART", BACKOFF_MS + 1)
-    world = World(*of_all(2))
-    world.seen()
-
-    world.clock.advance(BACKOFF_MS - 1)
-    assert world.seen() == []
-    world.clock.advance(1)
-    assert world.seen() == [0, 1]
-
-
 def test_once_all_were_looked_at_passes_rest_for_half_of_the_interval():
     """Ten thousand topics are not asked in each pass."""
     world = World(*of_all(1))
@@ -284,13 +258,6 @@ def test_once_all_were_looked_at_passes_rest_for_half_of_the_interval():
     assert world.seen() == []
     world.clock.advance(1)
     assert world.seen() == [1]
-
-
-def test_maintain_looks_at_all_whenever_they_were_looked_at():
-    world = World(*of_all(2))
-    world.seen()
-
-    assert world.seen(is_all=True) == [0, 1]
 
 
 def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
@@ -306,47 +273,15 @@ def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_lo
     assert world.seen() == [0, 1]
 
 
-def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(monkeypatch):
-    """Those that were looked at are due again before the others have been looked at once."""
-    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
-    world = World(*of_all(20))
-    world.look_ms = cleanup_policy.PASS_MS_MAX
-    seen = Counter()
-    for _ in range(40):
-        seen.update(world.seen())
-        world.clock.advance(2000)
-
-    assert set(seen.values()) == {4}
-
-
-def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatch):
-    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
-    world = World(*of_all(4))
-    world.look_ms = cleanup_policy.PASS_MS_MAX
-    seen = []
-    for world.first in (3, 1):
-        world.process()
-        seen += world.seen()
-
-    assert seen == [3, 0, 1, 2]
-
-
-def test_maintain_is_not_bounded_by_time(monkeypatch):
+def test_maintain_looks_at_all_whenever_they_were_looked_at_and_however_long_that_takes(
+    monkeypatch,
+):
     monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
     world.look_ms = cleanup_policy.PASS_MS_MAX
 
+    assert world.seen() == [0, 1]
     assert world.seen(is_all=True) == [0, 1, 2, 3, 4]
-
-
-def test_a_look_that_fails_holds_no_other_up():
-    world = World(*of_all(2))
-    world.dirty_to = {0: 40, 1: 40}
-    world.errors = {0: "the root does not answer"}
-
-    world.seen()
-
-    assert [world.compacted(each).compacted_below for each in range(2)] == [0, 40]
 
 
 def test_a_controller_commits_under_its_own_term():
