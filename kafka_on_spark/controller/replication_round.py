@@ -155,7 +155,7 @@ class ReplicationRound:
         self._until_ms = self._clock.monotonic_ms() + copy_ms_max
         due = self._slice.next_keys()
         keys = due if is_sweep else keys_to_fetch(image, self._scope)
-        self._create_replicas(keys)
+        create_replicas(self._node, keys)
         if not is_sweep:
             image = self._metadata.image
             self._fetch({key: plan_fetches(image, key) for key in keys})
@@ -186,11 +186,6 @@ class ReplicationRound:
             as_of_ms = self._clock.monotonic_ms()
             self._metadata.catch_up()
 
-    def _create_replicas(self, keys: Iterable[PartitionKey]) -> None:
-        """Have the replicas of partitions created that never were."""
-        if lacking := self._metadata.image.lacking_replicas(keys):
-            create_replicas(self._node, lacking)
-
     def _have_compacted(self, waiting: Mapping[PartitionKey, list[BrokerId]]) -> None:
         """Have followers compacted that wait for nothing else, and fetch again, so that they join
         (I27)."""
@@ -206,8 +201,7 @@ class ReplicationRound:
             started_ms = self._clock.monotonic_ms()
             image = self._metadata.image
             lacking = [key for key in due if lacks_leader_table(image.partition(key))]
-            if lacking:
-                create_replicas(self._node, lacking)
+            create_replicas(self._node, lacking)
             image = self._metadata.image
             plans = {key: plan_fetches(image, key, is_inspection=True) for key in due}
             failed = self._fetch(plans, is_inspection=True)
@@ -234,7 +228,7 @@ class ReplicationRound:
         while self._left and not self._is_last_wave:
             missed |= failed & plans.keys()
             keys = keys_to_fetch(self._metadata.catch_up(), self._scope)
-            self._create_replicas(keys)
+            create_replicas(self._node, keys)
             image = self._metadata.image
             failed = self._fetch_wave({key: plan_fetches(image, key) for key in keys})
         if self._left:
