@@ -542,6 +542,10 @@ class MemoryMetadataLog:
         self.ask_root_ms: Callable[[], int | None] = lambda: None
         self.leader_uri = ""
 
+    def clean(self, now_ms: int) -> int:
+        """Nothing is left over in memory."""
+        return 0
+
     def root_ms(self) -> int | None:
         return self.ask_root_ms()
 

@@ -9,10 +9,10 @@ For everything but inspections a partition is visited earlier if it has changed,
 said so, or if this process has not visited it (`DueTimes`, one for each kind of work). What a
 process remembers of that is its own.
 
-The roots of brokers are cleaned in turn, each once an hour.
+The roots of brokers are cleaned once an hour.
 
 A process that ends leaves a hint for the next one, in `sweep.json` on a metadata root: how far
-the cursor is, when work had its share of time, and which root's turn it is. Any process replaces
+the cursor is, when work had its share of time, and when roots were cleaned. Any process replaces
 the last hint, and its content is never trusted: bytes that can't be a hint count as none.
 """
 
@@ -22,7 +22,7 @@ import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 from operator import itemgetter
@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import BrokerId, Clock, PartitionKey, TopicId, listed
+from kafka_on_spark.base.ids import Clock, PartitionKey, TopicId, listed
 from kafka_on_spark.metadata.cluster_roots import HintRoots
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -66,21 +66,7 @@ def _ring(counts: tuple[tuple[TopicId, int], ...]) -> Ring:
 
 
 ROOTS_INTERVAL_MS: Final = 3_600_000
-"""How often the root of a broker is cleaned."""
-
-
-@dataclass(frozen=True, slots=True)
-class RootTurn:
-    """Whose root is cleaned, or was last; None: none yet, and the first one waits for its turn.
-
-    Attributes:
-        begun_at_ms: When it began, by the wall clock.
-        left_at: The folder at which it goes on; "": it is done.
-    """
-
-    broker_id: BrokerId | None
-    begun_at_ms: int
-    left_at: str = ""
+"""How often the roots of brokers are cleaned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +84,7 @@ class SweepPosition:
         again: Partitions whose last inspection failed, those first that failed longest ago.
         worked_at_ms: When the time for other work was last given out, by the wall clock; None: not
             known.
-        root: Whose root is cleaned; None: not known.
+        cleaned_at_ms: When roots were last cleaned, by the wall clock; None: not known.
     """
 
     at_ms: int
@@ -107,7 +93,7 @@ class SweepPosition:
     ring: Ring | int
     again: tuple[PartitionKey, ...] = ()
     worked_at_ms: int | None = None
-    root: RootTurn | None = None
+    cleaned_at_ms: int | None = None
 
 
 def begin_round(
@@ -148,8 +134,6 @@ _VERSION: Final = 3
 
 _ID_LENGTH_MAX: Final = 64
 
-_PATH_LENGTH_MAX: Final = 8192
-
 _NUMBER_MAX: Final = 2**53
 
 
@@ -164,7 +148,7 @@ def encode(cluster_id: str, position: SweepPosition) -> bytes:
         "partitions": position.ring if isinstance(position.ring, int) else len(position.ring),
         "again": position.again,
         "worked_at_ms": position.worked_at_ms,
-        "root": position.root and astuple(position.root),
+        "cleaned_at_ms": position.cleaned_at_ms,
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -173,7 +157,7 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
     """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
     try:
         fields = json.loads(content)
-        again, worked_at_ms, root = fields["again"], fields["worked_at_ms"], fields["root"]
+        again = fields["again"]
         if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
             return None
         if not isinstance(again, list) or len(again) > AGAIN_MAX:
@@ -184,8 +168,8 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
             owed=float(_number(fields["owed"], int, float)),
             ring=_number(fields["partitions"]),
             again=tuple(map(_key, again)),
-            worked_at_ms=None if worked_at_ms is None else _number(worked_at_ms),
-            root=None if root is None else _turn(root),
+            worked_at_ms=_number(fields["worked_at_ms"], int, type(None)),
+            cleaned_at_ms=_number(fields["cleaned_at_ms"], int, type(None)),
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
@@ -198,16 +182,8 @@ def _key(value: Any) -> PartitionKey:
     return PartitionKey(TopicId(topic_id), _number(number))
 
 
-def _turn(value: Any) -> RootTurn:
-    broker_id, begun_at_ms, left_at = value
-    if not isinstance(left_at, str) or len(left_at) > _PATH_LENGTH_MAX:
-        raise ValueError("not a path")
-    broker_id = None if broker_id is None else BrokerId(_number(broker_id))
-    return RootTurn(broker_id, _number(begun_at_ms), left_at)
-
-
 def _number(value: Any, *kinds: type) -> Any:
-    if type(value) not in (kinds or (int,)) or not 0 <= value <= _NUMBER_MAX:
+    if type(value) not in (kinds or (int,)) or not 0 <= (value or 0) <= _NUMBER_MAX:
         raise ValueError("not a number of a hint")
     return value
 
@@ -266,7 +242,7 @@ class Scheduler:
         self._worked_at_ms: int | None = None
         self._has_worked = False
         self._debt_ms = 0.0
-        self._root: RootTurn | None = None
+        self._cleaned_at_ms: int | None = None
 
     def begin(
         self,
@@ -318,6 +294,8 @@ class Scheduler:
         with self._lock:
             since_ms = now_ms if self._worked_at_ms is None else self._worked_at_ms
             self._worked_at_ms = now_ms
+            if self._cleaned_at_ms is None:
+                self._cleaned_at_ms = now_ms
             elapsed_ms = min(max(0, now_ms - since_ms), settings.integer(WORK_INTERVAL))
             return settings.number("log.cleaner.share") * elapsed_ms - self._debt_ms
 
@@ -328,33 +306,17 @@ class Scheduler:
             is_first, self._has_worked = not self._has_worked, True
         self._leave_hint(image, is_due=is_first)
 
-    def next_root(self, broker_ids: Collection[BrokerId]) -> RootTurn | None:
-        """Return whose root to clean, and where to go on: the one that is left, or the next one
-        once the time of the last is over; None: it is not."""
-        now_ms = self._clock.now_ms()
+    def are_roots_due(self) -> bool:
+        """Return whether an interval has passed since roots were cleaned, or since the first work
+        if nothing is known of that. A time of the future says nothing."""
         with self._lock:
-            turn = self._root = self._root or RootTurn(None, now_ms)
-            if turn.left_at and turn.broker_id in broker_ids:
-                return turn
-            wait_ms = ROOTS_INTERVAL_MS / max(1, len(broker_ids))
-            if 0 <= now_ms - turn.begun_at_ms < wait_ms:  # a turn of the future says nothing
-                return None
-            last = -1 if turn.broker_id is None else turn.broker_id
-            following = sorted(broker_ids, key=lambda each: (each <= last, each))
-            if following:
-                self._root = RootTurn(following[0], now_ms)
-            return self._root if following else None
-
-    def leave_root(self, left_at: str) -> None:
-        """Note where the root whose turn it is goes on; "": it is done."""
-        with self._lock:
-            if self._root is not None:
-                self._root = replace(self._root, left_at=left_at)
+            last_ms = self._cleaned_at_ms
+            elapsed_ms = 0 if last_ms is None else self._clock.now_ms() - last_ms
+            return not 0 <= elapsed_ms < ROOTS_INTERVAL_MS
 
     def note_roots_cleaned(self) -> None:
-        """Note that all roots were cleaned."""
         with self._lock:
-            self._root = RootTurn(None, self._clock.now_ms())
+            self._cleaned_at_ms = self._clock.now_ms()
 
     def _hint(self, image: MetadataImage) -> SweepPosition | None:
         try:
@@ -369,8 +331,8 @@ class Scheduler:
         with self._lock:
             if self._worked_at_ms is None:
                 self._worked_at_ms = found.worked_at_ms
-            if self._root is None:
-                self._root = found.root
+            if self._cleaned_at_ms is None:
+                self._cleaned_at_ms = found.cleaned_at_ms
         return replace(found, at_ms=found.at_ms - self._wall_ms())
 
     def _wall_ms(self) -> int:
@@ -401,7 +363,7 @@ class Scheduler:
             position,
             at_ms=position.at_ms + self._wall_ms(),
             worked_at_ms=self._worked_at_ms,
-            root=self._root,
+            cleaned_at_ms=self._cleaned_at_ms,
         )
         try:
             self._hints.write(NAME, encode(image.cluster_id or "", position))

@@ -36,7 +36,6 @@ from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
 from kafka_on_spark.controller.inspections import Finding, SecondInspections, inspect_findings
 from kafka_on_spark.controller.reassignment import UNLIMITED
-from kafka_on_spark.controller.replica_tables import tables_on
 from kafka_on_spark.controller.scheduler import WORK_INTERVAL, DueTimes, scheduler, scope_of
 from kafka_on_spark.log.replica_upkeep import plan_upkeep, upkeep_task
 from kafka_on_spark.log.retention import limits_of
@@ -50,7 +49,7 @@ from kafka_on_spark.metadata.image import (
 )
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
-from kafka_on_spark.metadata.temporaries import RootCleaned, clean_broker_root
+from kafka_on_spark.metadata.temporaries import clean_broker_root
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.counts import (
     UPKEEP,
@@ -62,7 +61,6 @@ from kafka_on_spark.store.counts import (
 )
 from kafka_on_spark.store.deadlines import processor_ms
 from kafka_on_spark.store.root_identity import check_directory
-from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)
 
@@ -282,68 +280,11 @@ METADATA: Final = "__cluster_metadata"
 class RootOrder:
     """Which broker's root to clean of what killed processes left. Picklable.
 
-    `begins_at`: where an earlier cleaning has left it; "": nowhere. `work_ms_max`: how long the
-    task may work; it ends the folder that it is at. `registered_voters`: of the metadata log, all
-    that it ever had: the root must obey one.
+    `registered_voters`: of the metadata log, all that it ever had: the root must obey one.
     """
 
     broker: BrokerRegistration
-    begins_at: str = ""
-    work_ms_max: float | None = None
     registered_voters: tuple[str, ...] = ()
-
-
-class RootUpkeep:
-    """The upkeep of roots by one process. Its user calls one method at a time."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._metadata = node.metadata
-        self._scheduler = node.part(scheduler)
-
-    def run_share(self, work_ms_max: float) -> list[UpkeepRow]:
-        """Clean the root whose turn it is, for so long, but for the piece that it is at; what is
-        left goes on with the next call. Return a row if that failed."""
-        orders = {order.broker.broker_id: order for order in self._orders()}
-        turn = self._scheduler.next_root(orders)
-        if turn is None or turn.broker_id is None:
-            return []
-        order = replace(orders[turn.broker_id], begins_at=turn.left_at, work_ms_max=work_ms_max)
-        [cleaned], rows = self._clean([order])
-        self._scheduler.leave_root(cleaned.left_at)
-        return rows
-
-    def run(self) -> list[UpkeepRow]:
-        """Clean all roots, and the metadata's. Return a row for each that failed, and for what went
-        from the metadata's."""
-        _, rows = self._clean(self._orders())
-        self._scheduler.note_roots_cleaned()
-        try:
-            count = self._metadata.clean()
-            rows += [_root_row(METADATA, count=count)] if count else []
-        except KafkaOnSparkError as error:
-            rows.append(_root_row(METADATA, error=error.message))
-        return rows
-
-    def _orders(self) -> list[RootOrder]:
-        image = self._metadata.image
-        return [
-            RootOrder(broker=broker, registered_voters=image.registered_voters)
-            for broker in image.brokers.values()
-            if broker.has_upkeep
-        ]
-
-    def _clean(self, orders: Sequence[RootOrder]) -> tuple[list[RootCleaned], list[UpkeepRow]]:
-        try:
-            results = self._node.tasks.run_or_lose(clean_root_task, orders)
-        except KafkaOnSparkError as error:
-            results = [RootCleaned(count=0, error=error.message)] * len(orders)
-        rows = [
-            _root_row("", order.broker.broker_id, error=result.error)
-            for order, result in zip(orders, results, strict=True)
-            if result.error is not None
-        ]
-        return results, rows
 
 
 def _root_row(
@@ -363,23 +304,14 @@ def _root_row(
     return row
 
 
-def clean_root_task(order: RootOrder, worker: Worker) -> RootCleaned:
-    """Remove what killed processes left on one root; a store is asked for no replica folders, since
-    nothing is left there. A task."""
-    clock, options, most_ms = worker.clock, worker.options, order.work_ms_max
-    began_ms, root = clock.monotonic_ms(), order.broker.root
+def clean_root_task(order: RootOrder, worker: Worker) -> str | None:
+    """Remove what killed processes left on one root; return why that failed, or None. A task."""
+    root, options = order.broker.root, worker.options
     try:
         check_directory(root, order.broker.directory_id, options, order.registered_voters)
-        found = tables_on(order.broker.broker_id, root, options, None) if is_local(root) else ()
-        return clean_broker_root(
-            root,
-            [each.path for each in found],
-            options,
-            begins_at=order.begins_at,
-            is_over=lambda: most_ms is not None and clock.monotonic_ms() - began_ms >= most_ms,
-        )
+        return clean_broker_root(root, options).error
     except KafkaOnSparkError as error:
-        return RootCleaned(count=0, error=error.message)
+        return error.message
 
 
 def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[str]:
@@ -436,7 +368,6 @@ class Upkeep:
         self._node = node
         self._metadata = node.metadata
         self._clock = node.clock
-        self._roots = node.part(RootUpkeep)
         self.passes: tuple[CleanupPass[Any], ...] = (
             RetentionPass(node),
             CompactionPass(node),
@@ -530,16 +461,15 @@ class Upkeep:
         after_part: Callable[[], None],
         done: _Done,
     ) -> None:
-        """Clean a root if it has its turn, for at most half of the time: neither roots nor replicas
-        wait for the other's backlog to end. Then visit the partitions that are due."""
+        """Clean roots if they are due, and visit the partitions that are due."""
         scope, began_ms = scope_of(image, topics), self._clock.monotonic_ms()
         time = _Time(self._scheduler.begin_work(image))
         is_throttled = self._throttle.wait_ms(image.settings(), began_ms) > 0
         try:
-            if scope is None and time.left_ms > 0 and not is_throttled:
+            has_time = scope is None and time.left_ms > 0 and not is_throttled
+            if has_time and self._scheduler.are_roots_due():
                 mark = self._mark()
-                for row in self._roots.run_share(time.left_ms / 2):
-                    done.add(row)
+                self._clean_roots(done)
                 time.left_ms -= self._taken_ms(mark)
             if time.left_ms <= 0 or self._times.are_resting(image, began_ms):
                 return
@@ -747,6 +677,29 @@ class Upkeep:
             done.missed |= dict.fromkeys(not_looked_at(image, part))
         if scope is None and not done.is_dry_run:
             with self._lock:
-                for row in self._roots.run():
-                    done.add(row)
+                self._clean_roots(done)
+                self._clean_metadata_roots(done)
         return done.report()
+
+    def _clean_roots(self, done: _Done) -> None:
+        """Clean the roots of brokers; add a row for each that failed."""
+        image = self._metadata.image
+        orders = [
+            RootOrder(broker=broker, registered_voters=image.registered_voters)
+            for broker in image.brokers.values()
+            if broker.has_upkeep
+        ]
+        self._scheduler.note_roots_cleaned()
+        try:
+            errors = self._node.tasks.run_or_lose(clean_root_task, orders)
+        except KafkaOnSparkError as error:
+            errors = [error.message] * len(orders)
+        for order, found in zip(orders, errors, strict=True):
+            if found is not None:
+                done.add(_root_row("", order.broker.broker_id, error=found))
+
+    def _clean_metadata_roots(self, done: _Done) -> None:
+        try:
+            done.add(_root_row(METADATA, count=self._metadata.clean()))
+        except KafkaOnSparkError as error:
+            done.add(_root_row(METADATA, error=error.message))

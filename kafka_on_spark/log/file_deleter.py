@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_on_spark.base.errors import KafkaOnSparkError
+from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import ensure
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.segments import check_no_link
@@ -27,11 +27,12 @@ from kafka_on_spark.log.unnamed_files import (
 )
 from kafka_on_spark.log.upkeep_work import NOTHING_DONE, Allowance, UpkeepOrder, WorkDone
 from kafka_on_spark.log.worker import Worker
+from kafka_on_spark.metadata.temporaries import clean_table
 from kafka_on_spark.store.deadlines import within
 from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
 from kafka_on_spark.store.error_translation import as_storage_errors
 from kafka_on_spark.store.root_identity import check_directory, root_now_ms
-from kafka_on_spark.store.roots import RootFiles, StorageOptions
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 FILES_AT_ONCE: Final = 64
 """Files that are deleted before the table is read again."""
@@ -111,7 +112,8 @@ def _deleted(
 
 
 def clean_delta_log(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
-    """Write a due checkpoint, and delete old commits and checkpoints of the table."""
+    """Write a due checkpoint, and delete old commits and checkpoints of the table, and files that
+    killed processes have not finished."""
     if order.is_dry_run:
         return NOTHING_DONE
     worker.replicas.open(order.address).maintain()
@@ -161,9 +163,17 @@ class ReplicaFolders:
         return root_now_ms(address.root, address.directory_id, self._options)
 
     def clean_log(self, address: ReplicaAddress) -> int:
-        files, uri = RootFiles(address.root, self._options), address.folder
-        with as_storage_errors(f"clean the log of {uri}", self._options):
-            return within(address.root, lambda: clean_log(files, uri))
+        """Delete commits that are not needed, and return how many; and, on a disk, files that
+        killed processes have not finished. A store has an object whole or not at all."""
+        root, uri, options = address.root, address.folder, self._options
+        with as_storage_errors(f"clean the log of {uri}", options):
+            count = within(root, lambda: clean_log(RootFiles(root, options), uri))
+        if is_local(root):
+            check_directory(root, address.directory_id, options, address.registered_voters)
+            cleaned = within(root, lambda: clean_table(root, uri, options))
+            if cleaned.error is not None:
+                raise KafkaStorageError(cleaned.error)
+        return count
 
     def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
         """Delete files; one that is gone was deleted by another cleaner."""

@@ -10,7 +10,7 @@ from a broker's root.
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -44,39 +44,26 @@ _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class RootCleaned:
-    """What a cleaning of a root has removed.
-
-    Attributes:
-        count: Files, and tables.
-        left_at: The replica folder that the next cleaning begins with; "": all of it was cleaned.
-        error: Why a part of it could not be cleaned; None: all could.
-    """
+    """What a cleaning has removed: `count` files and tables. `error`: why a part of it could not be
+    cleaned; None: all could."""
 
     count: int
-    left_at: str = ""
     error: str | None = None
 
 
-def clean_broker_root(
-    root: str,
-    tables: Iterable[str],
-    options: StorageOptions,
-    *,
-    begins_at: str = "",
-    is_over: Callable[[], bool] = lambda: False,
-) -> RootCleaned:
-    """Remove what killed processes left on a broker's root and, on a disk, in the replica folders
-    `tables`, from `begins_at` on, one folder at least, until `is_over`."""
+def clean_broker_root(root: str, options: StorageOptions) -> RootCleaned:
+    """Remove what killed processes left on a broker's root, but for the folders of replicas."""
     cleaning = _Cleaning(root, options)
-    if not begins_at:
-        cleaning.remove_files(root, _OF_FILES)
-        cleaning.remove_tables(root, _SCRATCH_TABLE)
-    folders = sorted(each for each in tables if each >= begins_at) if is_local(root) else []
-    for number, table in enumerate(folders):
-        if number and is_over():
-            return cleaning.result(left_at=table)
-        for folder in (table, f"{table}/_delta_log"):
-            cleaning.remove_files(folder, _OF_FILES)
+    cleaning.remove_files(root, _OF_FILES)
+    cleaning.remove_tables(root, _SCRATCH_TABLE)
+    return cleaning.result()
+
+
+def clean_table(root: str, table: str, options: StorageOptions) -> RootCleaned:
+    """Remove unfinished files from a table's folder on a disk."""
+    cleaning = _Cleaning(root, options)
+    for folder in (table, f"{table}/_delta_log"):
+        cleaning.remove_files(folder, _OF_FILES)
     return cleaning.result()
 
 
@@ -100,8 +87,8 @@ class _Cleaning:
     count: int = 0
     errors: list[str] = field(default_factory=list)
 
-    def result(self, left_at: str = "") -> RootCleaned:
-        return RootCleaned(self.count, left_at, self.errors[0] if self.errors else None)
+    def result(self) -> RootCleaned:
+        return RootCleaned(self.count, self.errors[0] if self.errors else None)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

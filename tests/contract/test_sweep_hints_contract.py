@@ -8,7 +8,6 @@ from kafka_on_spark.base.ids import PartitionKey, TopicId
 from kafka_on_spark.controller.scheduler import (
     AGAIN_MAX,
     NAME,
-    RootTurn,
     SweepPosition,
     decode,
     encode,
@@ -28,7 +27,7 @@ POSITION = SweepPosition(
     ring=12,
     again=(key(3), key(4)),
     worked_at_ms=1_700_000_000_500,
-    root=RootTurn(3, 1_700_000_000_400, "t-1/0-a"),
+    cleaned_at_ms=1_700_000_000_400,
 )
 LARGEST = SweepPosition(
     at_ms=2**53,
@@ -37,7 +36,7 @@ LARGEST = SweepPosition(
     ring=2**53,
     again=tuple(key(100_000 + each) for each in range(AGAIN_MAX)),
     worked_at_ms=2**53,
-    root=RootTurn(2**31, 2**53, "p" * 8192),
+    cleaned_at_ms=2**53,
 )
 
 
@@ -81,9 +80,7 @@ NO_HINTS = [
     pytest.param(changed(owed=float("inf")),                     id="an infinite number"),
     pytest.param(changed(owed=-1.0),                             id="less than nothing"),
     pytest.param(changed(worked_at_ms="1"),                      id="a text for a number"),
-    pytest.param(changed(root=[1, 2]),                           id="a part of a turn"),
-    pytest.param(changed(root=[-1, 2, ""]),                      id="no broker's number"),
-    pytest.param(changed(root=[1, 2, "p" * 8193]),               id="a long path"),
+    pytest.param(changed(cleaned_at_ms=-1),                      id="another time before all"),
     pytest.param(changed(begins_at=["a"]),                       id="half a partition"),
     pytest.param(changed(begins_at=[1, 1]),                      id="a number for a topic"),
     pytest.param(changed(begins_at=["a" * 65, 1]),               id="a long id"),

@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.cleanup_policy import inspect_for_compaction, inspect_for_retention
 from kafka_on_spark.controller.scheduler import DueTimes, scheduler
-from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
+from kafka_on_spark.controller.upkeep import Upkeep, clean_root_task
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.node.node import hint_roots
 from tests.builders import TOPIC_ID, image_of, partition
@@ -125,20 +125,16 @@ class Cluster:
             given={
                 each: lambda orders: self.asked.append(orders)
                 for each in (upkeep_task, inspect_for_retention, inspect_for_compaction)
-            },
+            }
+            | {clean_root_task: lambda orders: [None] * len(orders)},
             parts={hint_roots: MemoryHintRoots()},
         )
-        self.node._parts[RootUpkeep] = self
         self.upkeep = self.node.part(Upkeep)
         image, now_ms = self.metadata.image, self.clock.monotonic_ms()
         settings = image.settings(TOPIC_ID)
         for times in (self.upkeep._times, *(each._times for each in self.upkeep.passes)):
             for each, registered in image.partitions():
                 times.record(each, registered, settings, at_ms=now_ms, due_at_ms=inf)
-
-    def run_share(self, work_ms_max):
-        """Return that no root is due."""
-        return []
 
 
 def test_a_pass_over_many_partitions_that_finds_nothing_takes_a_moment():

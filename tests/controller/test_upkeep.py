@@ -8,10 +8,11 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.controller.scheduler import ROOTS_INTERVAL_MS
 from kafka_on_spark.controller.upkeep import PART_MS, TASK_MS, raise_epochs_over_orphans
 from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, UpkeepResult, WorkDone
 from tests.builders import TOPIC_ID, image_of, partition
-from tests.controller.worked_rounds import INTERVAL_MS, SlowRoots, Worked, begun
+from tests.controller.worked_rounds import INTERVAL_MS, Worked, begun
 
 NO_DELAY = {"file.delete.delay.ms": "0"}
 
@@ -298,34 +299,21 @@ def test_a_partition_without_a_leader_waits_for_its_election():
     assert not decided(seen(101), leader=None, isr="").records
 
 
-def test_roots_have_half_of_a_round_s_time_and_replicas_the_rest():
-    worked = begun(2000, cluster={"log.cleaner.share": "0.01"})
-    worked.took_ms = 10.0
-    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=300)
-
-    worked.share(INTERVAL_MS)
-
-    assert roots.let == [300]
-    assert sum(worked.took_ms for _ in worked.done) <= 2 * 300
-
-
 def test_a_long_piece_of_work_on_roots_is_made_up_for():
     worked = begun(10)
-    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=4000)
+    worked.roots_took_ms = 4000
+    worked.clock.advance(ROOTS_INTERVAL_MS)
 
     visited = [worked.share(1000) for _ in range(4)]
 
-    assert len(roots.let) == 1
-    assert visited == [[], [], [], []]
-    worked.share(INTERVAL_MS)
-    assert len(roots.let) == 2
+    assert visited[1:] == [[], [], []]
+    assert worked.roots_cleaned == 1
 
 
 def test_a_round_of_some_topics_leaves_the_roots():
     worked = begun()
-    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=1)
-    worked.clock.advance(INTERVAL_MS)
+    worked.clock.advance(ROOTS_INTERVAL_MS)
 
     worked.upkeep.run_share("orders")
 
-    assert roots.let == []
+    assert worked.roots_cleaned == 0

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from kafka_on_spark.controller.inspections import SecondInspections
-from kafka_on_spark.controller.upkeep import RootUpkeep, Upkeep
+from kafka_on_spark.controller.upkeep import Upkeep, clean_root_task
 from kafka_on_spark.log.replica_upkeep import upkeep_task
 from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
 from kafka_on_spark.metadata.records import ConfigRecord
@@ -26,6 +26,8 @@ class Worked(Rounds):
         self.side_by_side = 1
         self.moved_bytes = 0
         self.passes = ()
+        self.roots_took_ms = 0
+        self.roots_cleaned = 0
         self.left_hints = MemoryHintRoots()
         self.upkeep = self.new_upkeep()
 
@@ -33,10 +35,9 @@ class Worked(Rounds):
         self.process = node_of(
             self.metadata,
             self.clock,
-            given={upkeep_task: self.run_orders},
+            given={upkeep_task: self.run_orders, clean_root_task: self.clean_roots},
             parts={
                 hint_roots: self.left_hints,
-                RootUpkeep: SimpleNamespace(run_share=lambda work_ms_max: [], run=list),
                 SecondInspections: self.second_inspections,
             },
         )
@@ -56,6 +57,11 @@ class Worked(Rounds):
             )
             for order in orders
         ]
+
+    def clean_roots(self, orders):
+        self.roots_cleaned += 1
+        self.clock.advance(self.roots_took_ms)
+        return [None] * len(orders)
 
     def share(self, after_ms=INTERVAL_MS, *, first=()):
         """Do a round `after_ms` after the last one; return the visited partitions."""
@@ -91,18 +97,3 @@ def begun(partition_count=1, *, cluster=None, **options):
     worked.configure(cluster or {})
     worked.share(0)
     return worked
-
-
-class SlowRoots:
-    """Roots that take `took_ms`, and remember for how long they were let."""
-
-    def __init__(self, worked, took_ms):
-        self.worked, self.took_ms, self.let = worked, took_ms, []
-
-    def run_share(self, work_ms_max):
-        self.let.append(work_ms_max)
-        self.worked.clock.advance(self.took_ms)
-        return []
-
-    def run(self):
-        return []

@@ -2,7 +2,7 @@
 
 from kafka_on_spark.log.upkeep_work import WorkDone
 from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerState
-from tests.controller.worked_rounds import SlowRoots, Worked, begun
+from tests.controller.worked_rounds import Worked, begun
 
 
 def test_maintain_waits_for_the_throttle_and_does_all_that_is_left():
@@ -64,7 +64,6 @@ def test_maintain_says_what_it_could_not_look_at_also_in_a_dry_run():
         ]
     )
     missed = ("broker 2 is fenced: its root, and its replicas",)
-    worked.upkeep._roots = SlowRoots(worked, took_ms=1)
 
     dry = worked.upkeep.run_all(is_dry_run=True)
     done = worked.upkeep.run_all()

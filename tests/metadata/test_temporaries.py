@@ -12,6 +12,7 @@ from kafka_on_spark.metadata.temporaries import (
     AGE_SECONDS_MIN,
     clean_broker_root,
     clean_metadata_root,
+    clean_table,
 )
 from tests.cluster.disks import new_disks
 from tests.store.tables import OPTIONS
@@ -48,7 +49,11 @@ def test_old_unfinished_files_are_removed_and_others_stay(tmp_path):
         young = [put(place / name, age_seconds=AGE_SECONDS_MIN - 60) for name in names()]
         others = [put(place / name) for name in OTHERS]
 
-        assert clean_broker_root(str(tmp_path), [str(table)], OPTIONS).count == len(old)
+        cleaned = [
+            clean_broker_root(str(tmp_path), OPTIONS),
+            clean_table(str(tmp_path), str(table), OPTIONS),
+        ]
+        assert sum(each.count for each in cleaned) == len(old)
 
         assert not any(path.exists() for path in old)
         assert all(path.exists() for path in (*young, *others))
@@ -59,7 +64,7 @@ def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
     put(old / "_delta_log" / f"{0:020d}.json")
     put(young / "_delta_log" / f"{0:020d}.json", age_seconds=60)
 
-    assert clean_broker_root(str(tmp_path), [], OPTIONS).count == 1
+    assert clean_broker_root(str(tmp_path), OPTIONS).count == 1
 
     assert not old.exists()
     assert young.exists()
@@ -76,7 +81,7 @@ def test_one_clock_that_is_ahead_has_nothing_young_go(tmp_path, monkeypatch, ahe
         now_ms_at = temporaries.now_ms_at
         monkeypatch.setattr(temporaries, "now_ms_at", lambda *where: now_ms_at(*where) + week_ms)
 
-    assert clean_broker_root(str(tmp_path), [], OPTIONS).count == 0
+    assert clean_broker_root(str(tmp_path), OPTIONS).count == 0
 
     assert young.exists()
 
@@ -89,10 +94,51 @@ def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
     then = time.time() - 2 * AGE_SECONDS_MIN
     os.utime(folder, (then, then))
 
-    assert clean_broker_root(str(tmp_path), [str(tmp_path / "gone")], OPTIONS).count == 0
+    assert clean_broker_root(str(tmp_path), OPTIONS).count == 0
+    assert clean_table(str(tmp_path), str(tmp_path / "gone"), OPTIONS).count == 0
 
     assert link.is_symlink()
     assert folder.is_dir()
+
+
+def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path, monkeypatch):
+    table = tmp_path / "t-1" / "0-a"
+    folders = (table, table / "_delta_log")
+    stuck, *gone = (put(folder / name) for folder in folders for name in names()[:2])
+    delete = local_files.delete_file
+
+    def refused(path):
+        if path == str(stuck):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        delete(path)
+
+    monkeypatch.setattr(local_files, "delete_file", refused)
+
+    cleaned = clean_table(str(tmp_path), str(table), OPTIONS)
+
+    assert cleaned.count == 3
+    assert "Permission denied" in cleaned.error
+    assert not any(path.exists() for path in gone)
+
+
+def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
+    view = tmp_path / "views" / uuid4().hex
+    view.mkdir(parents=True)
+    note = put(tmp_path / "table" / QUEUED / uuid4().hex)
+
+    time_ms = roots.RootFiles.time_ms
+
+    def hangs(files, path):
+        if path == str(view):
+            raise KafkaStorageError(f"{path} hangs")
+        return time_ms(files, path)
+
+    monkeypatch.setattr(roots.RootFiles, "time_ms", hangs)
+
+    cleaned = clean_metadata_root(str(tmp_path), str(tmp_path / "table"), OPTIONS)
+
+    assert (cleaned.count, note.exists(), view.exists()) == (1, False, True)
+    assert cleaned.error.endswith("hangs")
 
 
 def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path):
@@ -109,8 +155,10 @@ def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_p
 def test_upkeep_cleans_the_roots_of_brokers_and_the_metadata_root():
     with new_disks(brokers=1) as disks:
         disks.cluster.create_topic("t", replication_factor=1)
+        disks.cluster.append("t", [{"value": b"1"}])
         left = [
             put(disks.folder(1, "t") / f"_{uuid4().hex}.tmp"),
+            put(disks.folder(1, "t") / "_delta_log" / f"_{uuid4().hex}.tmp"),
             put(disks.root(1) / f"_probe-{uuid4().hex}"),
             put(disks.metadata_root / "snapshots" / f"_{uuid4().hex}.tmp"),
         ]

@@ -31,7 +31,6 @@ from kafka_on_spark.log.fetch import (
     fetch,
 )
 from kafka_on_spark.log.state import ReplicaAddress
-from kafka_on_spark.metadata.temporaries import RootCleaned
 from kafka_on_spark.node.node import Tasks
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.compacting import SimulatedCompactor, compaction_task
@@ -132,7 +131,7 @@ class SimulatedTasks(Tasks):
 
     def run(self, task: Any, orders: Sequence[Any], *, few: int = 0) -> list[Any]:
         if task is clean_root_task:  # killed processes leave nothing outside of replicas' folders
-            return [RootCleaned(count=0)] * len(orders)
+            return [None] * len(orders)
         if task is create_replica_task:
             return self.run_here(task, orders)
         return super().run(SIMULATED.get(task, task), orders)
