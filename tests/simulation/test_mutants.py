@@ -144,16 +144,16 @@ def plans() -> list[Plan]:
 RARE = {
     "an append is acknowledged by its chain digest, not by its offset": eager(62),
     "a round counts no inspection that is newer than its image": dozing(387),
-    "a replica is taken back only with all of its files": damaged(27),
-    "a follower whose newest commit is cleaned opens the table anew": sleepy(4),
+    "a replica is taken back only with all of its files": damaged(15),
+    "a follower whose newest commit is cleaned opens the table anew": sleepy(5),
     "a commit that was left behind may land: it is never called not written": hanging(42),
-    "a retry is searched in the very log that is committed to": plan_of(2),
-    "what is seen at a version counts only if the commit before it is there": plan_of(1),
+    "a retry is searched in the very log that is committed to": eager(1),
+    "what is seen at a version counts only if the commit before it is there": sleepy(0),
     "a lost replica's table stays until its new incarnation is in sync": plan_of(5),
     "what was not inspected is never reported as caught up": hasty(1),
     "a replica is lost only when a second inspection finds it bad again": sleepy(0),
     "below the minimum of replicas in sync nothing is committed": hanging(0),
-    "all partitions are looked at for an earlier try before the first commit": retried(0),
+    "all partitions are looked at for an earlier try before the first commit": retried(2),
 }
 """Plans that show a rule which the others show late; they are tried first."""
 
