@@ -101,46 +101,6 @@ def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
     assert folder.is_dir()
 
 
-def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path, monkeypatch):
-    table = tmp_path / "t-1" / "0-a"
-    folders = (table, table / "_delta_log")
-    stuck, *gone = (put(folder / name) for folder in folders for name in names()[:2])
-    delete = local_files.delete_file
-
-    def refused(path):
-        if path == str(stuck):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        delete(path)
-
-    monkeypatch.setattr(local_files, "delete_file", refused)
-
-    cleaned = clean_table(str(tmp_path), str(table), OPTIONS)
-
-    assert cleaned.count == 3
-    assert "Permission denied" in cleaned.error
-    assert not any(path.exists() for path in gone)
-
-
-def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
-    view = tmp_path / "views" / uuid4().hex
-    view.mkdir(parents=True)
-    note = put(tmp_path / "table" / QUEUED / uuid4().hex)
-
-    time_ms = roots.RootFiles.time_ms
-
-    def hangs(files, path):
-        if path == str(view):
-            raise KafkaStorageError(f"{path} hangs")
-        return time_ms(files, path)
-
-    monkeypatch.setattr(roots.RootFiles, "time_ms", hangs)
-
-    cleaned = clean_metadata_root(str(tmp_path), str(tmp_path / "table"), OPTIONS)
-
-    assert (cleaned.count, note.exists(), view.exists()) == (1, False, True)
-    assert cleaned.error.endswith("hangs")
-
-
 def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path):
     table = tmp_path / "table"
     note = put(table / QUEUED / uuid4().hex)

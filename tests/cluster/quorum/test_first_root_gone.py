@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller import scheduler
 from kafka_on_spark.log.worker import replica_store
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of

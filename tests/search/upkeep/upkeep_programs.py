@@ -17,7 +17,7 @@ from kafka_on_spark.controller.cleanup_policy import (
     inspect_for_compaction,
     inspect_for_retention,
 )
-from kafka_on_spark.log import compactor, merge_plan
+from kafka_on_spark.log import compactor
 from kafka_on_spark.log.replica_upkeep import WORKS, plan_upkeep, run_upkeep, upkeep_task
 from tests.builders import KEY
 from tests.nodes import node_of

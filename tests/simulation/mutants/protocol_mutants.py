@@ -12,7 +12,8 @@ from unittest.mock import patch
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.base.ids import KEEP, Offset
-from kafka_on_spark.controller import inspections, isr, lease, replica_tables
+from kafka_on_spark.controller import inspections, isr, replica_tables
+from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.scheduler import SweepRound
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, replicas
