@@ -41,7 +41,7 @@ from kafka_on_spark.metadata.metadata_root import (
 )
 from kafka_on_spark.metadata.quorum.elector import check_cluster_ids, has_decided
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
-from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations, given_up
+from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations
 from kafka_on_spark.metadata.quorum.voter_calls import SideBySide
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
 from kafka_on_spark.metadata.quorum.voter_log import VoterLog
@@ -125,7 +125,6 @@ class DeltaMetadataLog(QuorumLog):
 
     @cached_property
     def changes(self) -> VoterChanges:
-        """Changes of the voters that this process makes."""
         return VoterChanges(self)
 
     def roots(self) -> tuple[str, ...]:
@@ -141,7 +140,6 @@ class DeltaMetadataLog(QuorumLog):
         return tuple(each.root for each in self.tables.voters.voters)
 
     def has_decided(self) -> bool:
-        """Return whether the log has a decision: there is a cluster."""
         return any(has_decided(self.tables.load(key)) for key in self.tables.voters.keys)
 
     def has_begun(self) -> bool:
@@ -170,14 +168,6 @@ class DeltaMetadataLog(QuorumLog):
         if not has_begun:
             raise self._unfinished()
         check_generations(tables)
-        # The list may name roots that were given up, and they may be a majority of theirs.
-        old = given_up(tables)
-        if old:
-            log.warning(
-                "the cluster was forced, and the metadata roots of voters %s were given up: take"
-                " them off the list of its roots",
-                ", ".join(map(str, old)),
-            )
 
     def _unfinished(self) -> ClusterNotFoundError:
         if any(each.node_id == NODE_ID for each in self._given.values()):

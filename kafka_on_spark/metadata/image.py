@@ -245,6 +245,10 @@ class MetadataImage:
     requests: tuple[AdminRequestRecord, ...] = ()
     suspects: frozenset[ReplicaUuid] = field(default=frozenset(), compare=False)
 
+    @classmethod
+    def of_snapshot(cls, snapshot: MetadataBatch | None) -> "MetadataImage":
+        return cls() if snapshot is None else cls(offset=snapshot.base_offset).replay(snapshot)
+
     def newest_ms(self) -> int:
         """Return the newest time in it: of the newest commit, or of what a client said last."""
         saved = (place.saved_at_ms for place in self.group_offsets.values())
@@ -501,7 +505,6 @@ def _set_partitions(draft: _Draft, kind: type, run: Iterable[Any]) -> None:
 
 
 def _remove_partition(draft: _Draft, record: log.RemovePartitionRecord) -> None:
-    """A partition goes, and with it the positions that groups have saved in it."""
     partitions = draft.partitions(record.topic_id)
     if partitions is None or partitions.get(record.partition) is None:
         return
@@ -694,7 +697,6 @@ def pair_of(name: object) -> TopicPartition:
 
 
 def key_of(image: MetadataImage, name: object) -> PartitionKey:
-    """Return the key of a partition that a caller has named by topic and number."""
     return partition_key(image, *pair_of(name))
 
 

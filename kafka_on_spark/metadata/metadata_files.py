@@ -125,7 +125,6 @@ def check_format(found: Mapping[str, str], root: str, identity: MetadataIdentity
 
 
 def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: int) -> VoterTable:
-    """Return a voter's table."""
     try:
         return VoterTable(
             key,
@@ -209,7 +208,6 @@ def log_files(files: Iterable[FileEntry]) -> list[LogFile]:
 
 
 def log_file(file: FileEntry) -> LogFile:
-    """Return a file of the table."""
     base_offset, size = Offset(int(file.values["base_offset"] or "")), file.record_count or 0
     return LogFile(
         base_offset=base_offset,

@@ -251,7 +251,6 @@ class MetadataService:
         self._is_closed = True
 
     def check_open(self) -> None:
-        """Raise ClusterClosedError if this process has closed the cluster."""
         if self._is_closed:
             raise ClusterClosedError()
 
@@ -347,12 +346,11 @@ class MetadataService:
 
     def _start_from_snapshot(self) -> None:
         snapshot = self.log.newest_snapshot()
-        if snapshot is None:
-            return
-        self.image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)
-        self._replayed_at_ms = self._clock.monotonic_ms()
-        self._snapshot_offset = self.image.offset
-        self._snapshot_record_count = len(snapshot.records)
+        if snapshot is not None:
+            self.image = MetadataImage.of_snapshot(snapshot)
+            self._replayed_at_ms = self._clock.monotonic_ms()
+            self._snapshot_offset = self.image.offset
+            self._snapshot_record_count = len(snapshot.records)
 
     def submit(
         self,
@@ -475,10 +473,7 @@ class MetadataService:
 
     def _newest_snapshot(self, *, to_offset: Offset) -> MetadataImage:
         """Return the image of the newest snapshot up to an offset; an empty one without any."""
-        snapshot = self.log.newest_snapshot(to_offset=to_offset)
-        if snapshot is None:
-            return MetadataImage()
-        return MetadataImage(offset=snapshot.base_offset).replay(snapshot)
+        return MetadataImage.of_snapshot(self.log.newest_snapshot(to_offset=to_offset))
 
     def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
         """Return every batch of the log, oldest first; those up to `to_offset`."""

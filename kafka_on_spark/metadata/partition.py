@@ -283,7 +283,6 @@ class PartitionRegistration:
         return self.directories[self.replicas.index(broker_id)]
 
     def former_of(self, broker_id: BrokerId) -> ReplicaUuid | None:
-        """Return the uuid of the lost incarnation of the replica on `broker_id`, or None."""
         if not self.former_uuids:
             return None
         return self.former_uuids[self.replicas.index(broker_id)]
@@ -399,7 +398,6 @@ class PartitionRegistration:
         return cls.from_columns(columns, len(partitions))
 
     def merge(self, change: PartitionChange) -> Self:
-        """Return this registration with `change` applied."""
         leader_epoch, partition_epoch = self.epochs_after(change)
         changed = {
             name: new

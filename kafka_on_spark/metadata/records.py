@@ -361,7 +361,6 @@ class OffsetCommitRecord(_Decided):
         renewed_at_ms: int | None = None,
         cause: str | None = None,
     ) -> Self:
-        """Return the record that saves a position once more."""
         return cls(
             group=group,
             topic_id=key.topic_id,
@@ -713,7 +712,6 @@ _KINDS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Rec
 
 
 def decode(row: Row) -> Record:
-    """Return the record of one row."""
     [record] = _decoded(row["record_type"], _Run(lambda name: (row[name],), 1, {}))
     return record
 

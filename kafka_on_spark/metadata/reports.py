@@ -148,7 +148,6 @@ MIN_ISR = "min.insync.replicas"
 
 
 def min_isr_setting(image: MetadataImage, topic_id: TopicId) -> int:
-    """Return the setting of a topic, whatever number of replicas its partitions have."""
     return image.settings(topic_id).integer(MIN_ISR)
 
 

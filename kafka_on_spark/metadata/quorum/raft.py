@@ -24,7 +24,7 @@ a batch, a leader's mark and a snapshot that name an epoch name a generation wit
 voters that were given up go on meanwhile.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -64,7 +64,6 @@ of its generation."""
 
 
 def generation_of(epoch: QuorumEpoch) -> Generation:
-    """Return the generation that an epoch belongs to."""
     return Generation(epoch // EPOCHS_OF_A_GENERATION)
 
 
@@ -81,12 +80,6 @@ def check_generation(known: Generation, found: Generation) -> None:
             known=known,
             found=found,
         )
-
-
-def given_up(tables: Collection[VoterTable]) -> list[VoterKey]:
-    """Return whose tables are of an earlier generation of the cluster than others of `tables`."""
-    newest = max((generation_of(each.quorum_epoch) for each in tables), default=0)
-    return [each.key for each in tables if generation_of(each.quorum_epoch) < newest]
 
 
 def check_generations(tables: Iterable[VoterTable], epoch: QuorumEpoch | None = None) -> None:
@@ -311,7 +304,6 @@ class LeaderView:
 
     @property
     def voters(self) -> VoterSet:
-        """The newest set of voters in its log."""
         assert self.log.voters is not None, "who leads has counted its voters"
         return self.log.voters
 
@@ -569,7 +561,6 @@ def hears_leader(voter: VoterTable, waiting: Waiting) -> bool:
 
 
 def next_epoch(tables: Iterable[VoterTable]) -> QuorumEpoch:
-    """Return the epoch after the highest that any of `tables` has seen."""
     return QuorumEpoch(1 + max((each.quorum_epoch for each in tables), default=0))
 
 

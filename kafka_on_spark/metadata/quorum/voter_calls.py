@@ -30,13 +30,9 @@ T = TypeVar("T")
 
 Ask = Callable[[VoterKey], T | None]
 
-SLOW_CALLS_MAX: Final = 2
-"""A voter that has so many calls under way for longer than an answer waits for it is asked no more
-until one of them ends: a root that hangs for hours piles up nothing."""
-
-LEFT_CALLS_MAX: Final = 4
-"""The same for calls that were left behind, however short a time ago: each decision may leave one,
-and so many are left long before the first of them is slow."""
+LEFT_CALLS_MAX: Final = 2
+"""A voter on which so many calls were left behind is asked no more until one of them ends: a root
+that hangs for hours piles up nothing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -170,12 +166,9 @@ class VoterCalls:
         """Return whether a call on a voter has been under way for longer than it is waited for."""
         if self.is_alone:
             return False
-        with self._lock:
-            return self._slow(key) > 0
-
-    def _slow(self, key: VoterKey) -> int:
         before_ms = self._clock.monotonic_ms() - self._timeout_ms
-        return sum(each.began_ms <= before_ms for each in self._under_way[key])
+        with self._lock:
+            return any(each.began_ms <= before_ms for each in self._under_way[key])
 
     def troubled(self) -> list[VoterKey]:
         """Return the voters that did not answer when they were last asked, or hang."""
@@ -186,14 +179,11 @@ class VoterCalls:
         calls = []
         with self._lock:
             for key, ask in asks:
-                if self.is_alone or not self._is_stuck(key):
+                left = sum(each.is_left for each in self._under_way[key])
+                if self.is_alone or left < LEFT_CALLS_MAX:
                     calls.append(VoterCall(key, ask, self._clock.monotonic_ms(), self._ended))
                     self._under_way[key].add(calls[-1])
         return calls
-
-    def _is_stuck(self, key: VoterKey) -> bool:
-        left = sum(each.is_left for each in self._under_way[key])
-        return self._slow(key) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
 
     def _ended_in_time(
         self, calls: Sequence[VoterCall[T]], timeout_ms: int | None

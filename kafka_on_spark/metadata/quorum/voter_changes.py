@@ -140,8 +140,6 @@ def _settled(view: LeaderView) -> VoterSet:
 
 
 class VoterChanges:
-    """Changes of the voters that this process makes. Threads may share it."""
-
     def __init__(self, quorum: QuorumLog) -> None:
         self._log = quorum
         self._tables = quorum.tables
@@ -235,7 +233,6 @@ class VoterChanges:
         return best_log(tables).key
 
     def _elect(self, led: LeaderView, key: VoterKey) -> None:
-        """Have another voter than the leader elected."""
         self._follow(led.table, key)
         seen = [led.table, *self._tables.newest_of_all().values()]
         self._log.led = None

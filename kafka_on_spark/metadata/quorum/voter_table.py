@@ -38,8 +38,6 @@ from kafka_on_spark.base.ids import DirectoryId, NodeId, Offset, QuorumEpoch, en
 
 
 class VoterKey(NamedTuple):
-    """A voter's identity: its ``node.id`` and its ``directory.id``."""
-
     node_id: NodeId
     directory_id: DirectoryId
 

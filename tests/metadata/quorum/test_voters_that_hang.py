@@ -13,10 +13,9 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX, SLOW_CALLS_MAX
+from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX
 from tests.metadata.quorum.hanging_voters import (
     LONG_S,
-    SHORT_MS,
     Hanging,
     NeverReturning,
     process_of,
@@ -137,16 +136,11 @@ def test_a_candidate_that_hangs_is_followed_by_another(hanging):
     assert quorum.roots[2].table.leads
 
 
-@pytest.mark.parametrize("calls_max, is_slow", [(SLOW_CALLS_MAX, True), (LEFT_CALLS_MAX, False)])
-def test_a_voter_on_which_many_calls_hang_is_asked_no_more(
-    quorum, process, hanging, calls_max, is_slow
-):
+def test_a_voter_on_which_many_calls_hang_is_asked_no_more(quorum, process, hanging):
     key, tables = quorum.roots[2].key, process.tables
-    for _ in range(calls_max):
+    for _ in range(LEFT_CALLS_MAX):
         with pytest.raises(CommitOutcomeUnknownError):
             tables.in_time(key, hanging.wait)
-        if is_slow:
-            quorum.clock.advance(SHORT_MS)
 
     with pytest.raises(KafkaStorageError, match="calls to it hang"):
         tables.in_time(key, hanging.wait)
@@ -155,7 +149,7 @@ def test_a_voter_on_which_many_calls_hang_is_asked_no_more(
     hanging.over.set()
     wait_until(lambda: not tables._under_way[key])
     assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
-    assert hanging.begun == calls_max
+    assert hanging.begun == LEFT_CALLS_MAX
 
 
 def test_the_only_voter_is_asked_by_the_thread_that_waits(hanging):

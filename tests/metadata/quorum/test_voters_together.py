@@ -25,7 +25,6 @@ from kafka_on_spark.metadata.quorum.raft import (
     check_generations,
     decide_candidacy,
     generation_of,
-    given_up,
     is_election_due,
     is_stranded,
     newest_leader,
@@ -349,8 +348,6 @@ def test_a_process_of_an_older_generation_stops():
 
     check_generation(1, 1)
     check_generations([table(0, 1), new], EPOCHS_OF_A_GENERATION + 3)
-    assert given_up([table(0, 1), table(1, 1), new]) == [key(0), key(1)]
-    assert given_up([]) == given_up([new]) == []
     with pytest.raises(InconsistentClusterError, match="forced"):
         check_generations([table(0, 1), new], 7)
     with pytest.raises(InconsistentClusterError, match="forced"):
