@@ -590,7 +590,6 @@ class QuorumLog:
         Raises:
             RootAccessDeniedError: It may not, also with all voters there; or the leader's root
                 refuses it, and takes commits of others.
-            And what voters that are away raise, with which it may.
         """
         start_ms = self._clock.monotonic_ms()
         while True:
@@ -608,26 +607,22 @@ class QuorumLog:
             self._check_followers_writable(led)
 
     def _check_followers_writable(self, led: LeaderView) -> None:
-        voters, granted = self.tables.voters, {led.key}
-        failures_met: dict[VoterKey, ProtocolError] = {}
+        voters, may_take, denials = self.tables.voters, {led.key}, []
         held, failures = led.held, self.tables.failures
         # Voters that have just confirmed the leader answer; others may hang.
         for key in sorted(voters.keys, key=lambda each: (-held.get(each, -1), each in failures)):
-            if voters.is_majority(granted):
+            if voters.is_majority(may_take):
                 return
             try:
                 self.tables.check_writable(key)
-                granted.add(key)
-            except UNREADABLE as error:
-                failures_met[key] = error
-        if voters.is_majority(granted):
-            return
-        # Of a voter that is away, if those that do not deny are a majority: waiting helps then.
-        denied = {
-            key for key, each in failures_met.items() if isinstance(each, RootAccessDeniedError)
-        }
-        is_passing = voters.is_majority({*voters.keys} - denied)
-        raise next(e for key, e in failures_met.items() if (key in denied) is not is_passing)
+            except RootAccessDeniedError as error:
+                denials.append(error)
+                continue
+            except UNREADABLE as error:  # waiting helps, if anything does
+                log.debug("voter %s may take commits once it answers: %s", key, error)
+            may_take.add(key)
+        if not voters.is_majority(may_take):
+            raise denials[0]
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot on any voter that answers, as a batch that ends at
