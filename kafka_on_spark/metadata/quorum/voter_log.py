@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import chain
-from typing import Final, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -90,6 +89,7 @@ from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_loca
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 MERGE_INTERVAL: Final = 8
@@ -104,6 +104,26 @@ class EncodedBatch:
     time_ms: int
     content: pa.Buffer
     has_expired: bool = False
+
+
+def _twice(
+    read: "Callable[Concatenate[VoterLog, P], T]",
+) -> "Callable[Concatenate[VoterLog, P], T]":
+    """Have a method read again after a CorruptLogError: the root may have been away for a moment,
+    or a merge have been cleaned. Real damage shows on a second read, too."""
+
+    def reading(log: "VoterLog", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            with log._present():
+                return read(log, *args, **kwargs)
+        except CorruptLogError:
+            with log._delta.lock:
+                log._delta.reopen_next_time()
+                log._load()
+            with log._present():
+                return read(log, *args, **kwargs)
+
+    return reading
 
 
 class VoterLog:
@@ -287,11 +307,6 @@ class VoterLog:
 
     # Reading
 
-    @on_root
-    def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
-        """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
-        return self._read_twice(lambda: self._read(from_offset, to_offset))
-
     def copy(self, headers: Sequence[RaftBatch]) -> Sequence[EncodedBatch]:
         """Return the batches of `headers`, which follow each other, as one version of the table has
         them: the one that this process has just appended is still in its hand.
@@ -300,12 +315,10 @@ class VoterLog:
         return batches if [*appended] == [*headers] else self._read_encoded(headers)
 
     @on_root
+    @_twice
     def _read_encoded(self, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:
-        def read() -> list[EncodedBatch]:
-            files = self._files_up_to(headers[-1].end_offset, headers)
-            return [self._encoded(files, each) for each in headers]
-
-        return self._read_twice(read)
+        files = self._files_up_to(headers[-1].end_offset, headers)
+        return [self._encoded(files, each) for each in headers]
 
     def _encoded(self, files: Sequence[LogFile], header: RaftBatch) -> EncodedBatch:
         """Return the rows of a header, which may be a long run, as they are: no record is made."""
@@ -318,9 +331,7 @@ class VoterLog:
                 wanted = file.rows_between(header.base_offset, header.end_offset)
                 if not wanted or wanted.start >= file.record_count:
                     continue
-                path = f"{self.uri}/{file.path}"
-                content = self._files.read(path, METADATA_FILE_BYTES_MAX)
-                for part in decode_tables(content, path, file.record_count, wanted):
+                for part in decode_tables(*self._content(file), file.record_count, wanted):
                     first = max(wanted.start - first_row(part), 0)
                     rows = part.slice(first, wanted.stop - first_row(part) - first)
                     newest[:] = [rows.slice(rows.num_rows - 1)]
@@ -333,35 +344,23 @@ class VoterLog:
         [time_ms] = times_of(newest[0])
         return EncodedBatch(time_ms, content, has_expired)
 
-    def _read_twice(self, read: Callable[[], T]) -> T:
-        try:
-            with self._present():
-                return read()
-        except CorruptLogError:
-            # The root may have been away for a moment, or a merge have been cleaned: real damage
-            # shows on a second read, too.
-            with self._delta.lock:
-                self._delta.reopen_next_time()
-                self._load()
-            with self._present():
-                return read()
-
-    def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+    @on_root
+    @_twice
+    def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
         files = self._files_up_to(to_offset, ())
         wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < to_offset]
-        parts = []
         # The last files first: they are small and soon merged, and then deleted a minute later, and
         # a long log takes longer to read.
-        for file in reversed(wanted):
-            path = f"{self.uri}/{file.path}"
-            part = decode_file(
-                self._files.read(path, METADATA_FILE_BYTES_MAX),
-                path,
+        parts = [
+            decode_file(
+                *self._content(file),
                 from_offset=from_offset,
                 end_offset=to_offset,
                 wanted=file.rows_between(from_offset, to_offset),
             )
-            parts.append(part)
+            for file in reversed(wanted)
+        ]
         batches = [batch for part in reversed(parts) for batch in part]
         expected = from_offset
         for batch in batches:
@@ -373,6 +372,13 @@ class VoterLog:
         if any(map(has_expired, batches)):
             raise self.history_expired()
         return batches
+
+    def _content(self, file: LogFile) -> tuple[bytes, str]:
+        path = f"{self.uri}/{file.path}"
+        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+        if not content:
+            raise CorruptLogError("a file of the metadata log is missing", path=path)
+        return content, path
 
     def _files_up_to(self, to_offset: Offset, headers: Sequence[RaftBatch]) -> Sequence[LogFile]:
         """Return the log's files, of one version of the table, which must reach an offset and have
@@ -407,7 +413,7 @@ class VoterLog:
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a row group at a time."""
-        while (file := self._read_twice(partial(self._file_at, offset))) is not None:
+        while (file := self._file_at(offset)) is not None:
             for part in decode_parts(*file):
                 for batch in part:
                     if batch.end_offset > offset:
@@ -416,33 +422,23 @@ class VoterLog:
                         yield batch
                         offset = batch.end_offset
 
+    @_twice
     def _file_at(self, offset: Offset) -> tuple[bytes, str] | None:
-        for file in self._files_now():
-            if file.end_offset > offset:
-                path = f"{self.uri}/{file.path}"
-                content = self._files.read(path, METADATA_FILE_BYTES_MAX)
-                if not content:
-                    raise CorruptLogError("a file of the metadata log is missing", path=path)
-                return content, path
-        return None
+        found = next((file for file in self._files_now() if file.end_offset > offset), None)
+        return None if found is None else self._content(found)
 
     @on_root
     def root_ms(self) -> int:
         return now_ms_at(self.root, self._options)
 
     @on_root
+    @_twice
     def offset_at(self, time_ms: int) -> Offset:
         """Do as `log_end_at`. This reads the files: a merged file holds many batches, and their
         times may go back."""
-        return self._read_twice(lambda: self._offset_at(time_ms))
-
-    def _offset_at(self, time_ms: int) -> Offset:
         files = self._files_now()
         end = files[-1].end_offset if files else Offset(0)
-        paths = (f"{self.uri}/{file.path}" for file in files)
-        times = (
-            batch_times(self._files.read(each, METADATA_FILE_BYTES_MAX), each) for each in paths
-        )
+        times = (batch_times(*self._content(each)) for each in files)
         return log_end_at(chain.from_iterable(times), end, time_ms)
 
     # The rest of the root
