@@ -368,7 +368,7 @@ class TableRemoval:
         removals = []
         for table, since_ms in self._unassigned(image, tables):
             topic_id = table.replica.key.topic_id
-            due_ms = since_ms + _delay_ms(image, topic_id)
+            due_ms = since_ms + image.settings(topic_id).delete_delay_ms
             if check_controls is not None and due_ms > self._clock.now_ms():
                 self._wait_for(topic_id, due_ms)
                 continue
@@ -394,13 +394,16 @@ class TableRemoval:
         return removed
 
     def _catch_up(self) -> MetadataImage:
-        """Catch up on the metadata, and note the replicas that were unassigned since: by the time
-        of the image at the latest."""
+        """Catch up on the metadata, and note the replicas that were unassigned since."""
         image = self._metadata.catch_up()
-        for replica in unassigned_between(image if self._seen is None else self._seen, image):
-            self._times[replica] = image.time_ms
-            topic_id = replica.key.topic_id
-            self._wait_for(topic_id, image.time_ms + _delay_ms(image, topic_id))
+        seen = image if self._seen is None else self._seen
+        unassigned = frozenset(unassigned_between(seen, image))
+        if unassigned:
+            batches = self._metadata.log.read(from_offset=seen.offset, to_offset=image.offset)
+            for replica, time_ms in times_unassigned([(seen, batches)], unassigned).items():
+                self._times[replica] = time_ms
+                topic_id = replica.key.topic_id
+                self._wait_for(topic_id, time_ms + image.settings(topic_id).delete_delay_ms)
         self._seen = image
         return image
 
@@ -477,11 +480,6 @@ class TableRemoval:
                     self._wait_for(table.replica.key.topic_id, self._clock.now_ms())
                     log.warning("%s could not be removed: %s", table.path, error)
         return removed
-
-
-def _delay_ms(image: MetadataImage, topic_id: TopicId) -> int:
-    """Return how long readers have to finish; a deleted topic has the cluster's setting."""
-    return image.settings(topic_id).delete_delay_ms
 
 
 def list_task(order: ListOrder, worker: Worker) -> list[FoundTable] | str:
