@@ -108,29 +108,6 @@ def test_a_reset_is_shown_and_done_when_asked_for(
     assert positions(cluster, group) == {0: first, 1: second}
 
 
-def test_some_partitions_of_a_new_group_are_set(call, cluster, topic):
-    new = f"new-{topic}"
-
-    said = call(
-        "consumer-groups", "--reset-offsets", "--group", new, "--topic", f"{topic}:0", "--to-offset", 2, "--execute"
-    )  # fmt: skip
-
-    assert [line.split() for line in said.splitlines()] == [
-        ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"],
-        [new, topic, "0", "-", "2"],
-    ]
-    assert positions(cluster, new) == {0: 2}
-
-
-def test_an_offset_that_is_not_there_is_brought_into_what_is_and_said(call, topic):
-    answer = call._run(
-        "consumer-groups", "--reset-offsets", "--group", "g", "--topic", topic, "--to-offset", 4
-    )  # fmt: skip
-
-    assert answer.complaint == (f"{topic}-1 has no committed offset 4: group g gets 0.\n")
-    assert answer.out.splitlines()[-1] == "A dry run: nothing was changed; --execute does it."
-
-
 def test_offsets_of_a_topic_and_whole_groups_are_deleted(call, cluster, group, topic):
     of_topic = ("consumer-groups", "--delete-offsets", "--group", group, "--topic", f"{topic}:1")
     whole = ("consumer-groups", "--delete", "--group", group)
@@ -144,14 +121,6 @@ def test_offsets_of_a_topic_and_whole_groups_are_deleted(call, cluster, group, t
     assert positions(cluster, group) == {0: 3}
     assert call(*whole, "--yes").splitlines()[1] == f"deleted  {group}"
     assert group not in cluster.list_groups()
-
-
-def test_one_group_that_is_not_there_leaves_the_others_as_they_are(call, cluster, group):
-    delete = ("consumer-groups", "--delete", "--group", group, "--group", "nobody", "--yes")
-
-    assert "no consumer group 'nobody'" in call.refused(*delete)
-
-    assert positions(cluster, group) == {0: 3, 1: 0}
 
 
 def test_members_are_described_and_removed(call, group, topic, cluster):

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from kafka_on_spark.cli import output
-from kafka_on_spark.cli.output import NOTHING, plural, text_of, write_json_rows, write_table
+from kafka_on_spark.cli.output import NOTHING, text_of, write_json_rows, write_table
 
 COLUMNS = "name size_in_bytes why empty"
 ROWS = [
@@ -40,21 +39,6 @@ def test_json_says_what_the_columns_leave_out(monkeypatch):
     assert written(monkeypatch, io.StringIO(), rows=[], is_json=True) == "[]\n"
 
 
-def test_long_answer_is_written_as_it_comes(monkeypatch):
-    stream = io.StringIO()
-    lengths = []
-
-    def rows():
-        for number in range(3 * output.ROWS_AT_ONCE):
-            lengths.append(len(stream.getvalue()))
-            yield {"name": str(number)}
-
-    text = written(monkeypatch, stream, rows=rows())
-
-    assert len(text.splitlines()) == 3 * output.ROWS_AT_ONCE + 1
-    assert lengths[0] == 0 < lengths[-1] < len(text)
-
-
 @pytest.mark.parametrize(
     "value, text",
     [(None, "-"), ("", "-"), ([], "-"), (0, "0"), (False, "no"), (True, "yes"),
@@ -62,11 +46,3 @@ def test_long_answer_is_written_as_it_comes(monkeypatch):
 )  # fmt: skip
 def test_cells(value, text):
     assert text_of(value) == text
-
-
-def test_counts_have_their_nouns():
-    assert [plural(count, "topic") for count in (0, 1, 12345)] == [
-        "0 topics",
-        "1 topic",
-        "12,345 topics",
-    ]

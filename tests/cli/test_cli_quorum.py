@@ -67,23 +67,6 @@ def test_calls_that_are_not_whole_are_refused(call):
         assert sentence in call.refused("metadata-quorum", *words)
 
 
-def test_a_cluster_is_created_by_a_list_of_roots_and_found_by_one_that_names_a_lost_root():
-    with quick_folder() as folder:
-        roots = ",".join(map(str, roots_in(folder)))
-        configs = [word for each in FAST.items() for word in ("--config", "{}={}".format(*each))]
-        made = ("cluster", "--create", "--cluster", roots, "--broker", f"1={folder / '1'}")
-
-        created = CommandLine("")(*made, *configs)
-
-        assert f"at {roots} with 1 broker." in created
-        shutil.rmtree(folder / "m3")
-        found = CommandLine(f"{folder / 'm3'},{folder / 'm2'}")
-        rows = found.json("metadata-quorum", "describe", "--replication")
-        assert [(row["node_id"], row["root"]) for row in rows] == [
-            (number, f"{folder / name}") for number, name in ((1, "m1"), (2, "m2"), (3, "m3"))
-        ]
-
-
 def test_a_force_says_what_is_left_and_is_refused_while_a_majority_answers(call, cluster):
     assert "a majority of the metadata quorum's voters answers" in call.refused(
         "metadata-quorum", "force", "--from", "1", "--yes"

@@ -166,20 +166,6 @@ def test_group_goes_on_where_it_stood_and_commits_what_was_printed(
     assert f"new-{topic}" not in cluster.list_groups()
 
 
-def test_group_that_was_idle_goes_on_with_what_came_after_its_first_call(
-    printed, new_topic, cluster
-):
-    topic = new_topic(b"before", partitions=2)
-    group = f"of-{topic}"
-
-    assert printed(topic, "--group", group, "--timeout-ms", 1) == ""
-    for number in range(2):
-        cluster.append(topic, [Record(None, f"after {number}", partition=number)])
-
-    said = printed(topic, "--group", group, "--exit")
-    assert sorted(said.splitlines()) == ["after 0", "after 1"]
-
-
 def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topic, cluster):
     topic = new_topic(b"a")
     commits = ("--consumer-property", "enable.auto.commit={}")

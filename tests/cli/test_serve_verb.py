@@ -3,7 +3,6 @@
 import json
 import logging
 import signal
-import socket
 import threading
 import urllib.error
 import urllib.request
@@ -81,19 +80,6 @@ def test_a_terminal_that_is_closed_ends_it_like_any_other_signal(handlers):
     assert (told.code, called) == (129, [1])
 
 
-def test_what_is_under_way_goes_on_where_a_terminal_is_closed_which_sends_the_signal_twice(
-    handlers,
-):
-    signal.signal(signal.SIGHUP, lambda *given: None)
-
-    with Interrupts() as interrupts:
-        for _ in range(2):
-            signal.raise_signal(signal.SIGHUP)
-        assert interrupts.code == 129
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-
-
 def test_under_nohup_a_terminal_that_is_closed_ends_nothing(handlers):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
@@ -169,34 +155,3 @@ def test_figures_that_wait_for_a_disk_hold_up_no_probe():
     asker.join(WAIT_S)
 
     assert (status, json.loads(body)) == (503, {"ok": False, "reasons": ["away"]})
-
-
-def test_a_client_that_goes_away_is_not_told(port, caplog):
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        client.sendall(b"GET /metrics HTTP/1.1\r\n")
-
-    assert asked(port, "/metrics")[0] == 200
-    assert caplog.records == []
-
-
-def test_what_is_no_address_is_a_page_that_is_not_there(port, caplog):
-    with socket.create_connection(("127.0.0.1", port), WAIT_S) as client:
-        client.sendall(b"GET http://[ HTTP/1.0\r\n\r\n")
-        assert client.recv(12) == b"HTTP/1.1 404"
-
-    assert caplog.records == []
-
-
-@pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
-def test_an_address_of_ipv6_is_one_too():
-    with socket.socket(socket.AF_INET6) as tried:
-        try:
-            tried.bind(("::1", 0))
-        except OSError as error:
-            pytest.skip(f"this machine has no address of IPv6: {error}")
-    address = answer_probes("::1", 0, Served())
-
-    assert address.startswith("http://[::1]:")
-    with urllib.request.urlopen(f"{address}/metrics", timeout=WAIT_S) as answer:
-        assert answer.status == 200

@@ -10,25 +10,7 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     KafkaStorageError,
 )
-from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.store.roots import StorageOptions
-from tests.cluster.disks import FAST, Disks, files_below, records, values_of
-from tests.cluster.folders import quick_folder
-
-OPTIONS = StorageOptions()
-
-
-@pytest.fixture
-def folder():
-    with quick_folder() as folder:
-        yield folder
-
-
-def replayed(disks):
-    """Return the image that the log alone gives, without a snapshot."""
-    log = DeltaMetadataLog(str(disks.metadata_root), OPTIONS)
-    return MetadataImage().replay(*log.read(from_offset=0))
+from tests.cluster.disks import files_below, records, values_of
 
 
 def test_a_cluster_that_was_closed_opens_with_all_that_it_had(disks):
@@ -41,28 +23,6 @@ def test_a_cluster_that_was_closed_opens_with_all_that_it_had(disks):
         assert again.image == before
         assert values_of(again, "orders") == [b"a"]
         assert again.describe_topic("orders").configs == {"min.insync.replicas": "2"}
-
-
-def test_a_cluster_of_a_thousand_records_opens_from_a_snapshot_with_the_equal_image(disks):
-    disks.cluster.create_topic("large", partitions=1100, replication_factor=2)
-    disks.cluster.create_topic("orders", replication_factor=3)
-    disks.cluster.append("orders", records(b"a"), producer_id="p", sequence=0)
-    disks.cluster.append("orders", records(b"b"), acks=1)
-    disks.cluster.delete_topic("large")
-    disks.cluster.close()
-    (snapshot,) = (disks.metadata_root / "snapshots").glob("*.parquet")
-    assert int(snapshot.name.split("-")[0]) >= 1100
-    whole = replayed(disks)
-
-    # What the snapshot holds is not read again: the log's first file may be gone.
-    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
-    first.rename(disks.base / "first.parquet")
-
-    with disks.open() as again:
-        assert again.image == whole
-        assert values_of(again, "orders") == [b"a"]
-        again.append("orders", records(b"c"))
-        assert values_of(again, "orders") == [b"a", b"b", b"c"]
 
 
 # fmt: off
@@ -125,18 +85,3 @@ def test_a_cluster_is_not_made_on_a_root_in_use(disks, roots, error, sentence):
 
     after = files_below(disks.root(1), disks.root(2), disks.root(3), disks.metadata_root)
     assert after == before
-
-
-def test_racks_and_settings_are_recorded(folder):
-    disks = Disks(folder)
-
-    cluster = disks.create(racks={1: "a", 2: "b", 3: "b"}, configs={"num.partitions": 4})
-
-    assert {number: each.rack for number, each in cluster.image.brokers.items()} == {
-        1: "a", 2: "b", 3: "b"
-    }  # fmt: skip
-    cluster.create_topic("orders", replication_factor=2)
-    assert len(cluster.offsets("orders")) == 4
-    settings = cluster.image.settings()
-    assert {name: settings.text(name) for name in FAST} == FAST
-    disks.close()

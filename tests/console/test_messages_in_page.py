@@ -48,20 +48,3 @@ def test_of_a_topic_that_is_deleted_or_not_made_yet_no_other_is_shown(chromium, 
         page.see("there is no topic 'prices'")
         assert page.page.get_by_label("Topic").input_value() == "prices"
         assert page.page.get_by_text("of prices").count() == 0
-
-
-def test_a_record_that_is_open_stays_open_and_in_focus_while_others_come(page, disks):
-    page.go("messages?topic=orders")
-    page.page.get_by_label("follow the end").check()
-    page.page.locator("details.message").nth(2).locator("summary").click()
-    assert "6" in page.page.locator("details[open] summary").inner_text()
-
-    disks.cluster.append("orders", [("new", f"record {n}") for n in range(3)])
-    page.see("record 2")
-
-    opened = page.page.locator("details[open] summary")
-    assert opened.inner_text().startswith("6 ")
-    assert opened.evaluate("node => node === document.activeElement")
-    assert page.page.locator("details.message strong").all_inner_texts() == [
-        str(each) for each in reversed(range(12))
-    ]

@@ -1,12 +1,7 @@
 """What people do with the page: by keyboard, after a reload, while something moves or is lost."""
 
-import asyncio
-import threading
-
 import pytest
 
-from kafka_on_spark.console import following
-from kafka_on_spark.console.following import Subscribers
 from tests.cluster.disks import new_disks
 from tests.console.browsers import console_of, needed, page_of
 
@@ -80,31 +75,4 @@ def test_a_metadata_root_that_is_away_is_told_until_it_is_back(chromium, disks):
 
         page.page.get_by_text("the metadata root does not answer").wait_for(state="hidden")
         disks.cluster.append("orders", [(b"k", b"v")])
-        page.see("committed to 10")
-
-
-def test_a_console_that_says_nothing_any_more_is_told_until_it_goes_on(
-    chromium, disks, monkeypatch
-):
-    """As one that hangs, or whose tunnel is gone: the connection stands, and nothing comes."""
-    is_silent, listen = threading.Event(), Subscribers.listen
-
-    async def listen_unless_silent(subscribers, hello):
-        async for event in listen(subscribers, hello):
-            while is_silent.is_set():
-                await asyncio.sleep(0.05)
-            yield event
-
-    monkeypatch.setattr(Subscribers, "listen", listen_unless_silent)
-    monkeypatch.setattr(following, "KEEP_ALIVE_S", 0.3)
-    monkeypatch.setattr(following, "SILENCE_MS", 3_000)
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.see("committed to 9")
-
-        is_silent.set()
-        page.see("Not followed: the console says nothing any more")
-        disks.cluster.append("orders", [(b"k", b"v")])
-        is_silent.clear()
-
-        page.page.get_by_text("Not followed").wait_for(state="hidden")
         page.see("committed to 10")

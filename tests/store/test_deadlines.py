@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 
-from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
+from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store import deadlines
-from kafka_on_spark.store.deadlines import DaemonThreads, RootLock, begin, extend_deadline, within
+from kafka_on_spark.store.deadlines import RootLock, begin, extend_deadline, within
 
 SHORT = 0.05
 
@@ -110,18 +110,6 @@ def test_at_most_so_many_calls_hang_at_one_root_and_others_are_not_concerned() -
     assert _eventually(lambda: within("/bounded", lambda: 2, 5.0)) == 2
 
 
-def test_a_thousand_calls_to_a_root_that_hangs_hold_its_own_threads_alone(
-    hang: threading.Event,
-) -> None:
-    calls = [deadlines.begin("/thousand", hang.wait) for _ in range(1000)]
-
-    names = [each.name for each in threading.enumerate()]
-    assert names.count("/thousand") <= deadlines.THREADS_A_ROOT
-    assert within("/beside", lambda: 1, 5.0) == 1
-    hang.set()
-    assert all(each.in_time() for each in calls)
-
-
 def test_a_call_that_has_no_thread_by_its_deadline_is_never_made(hang: threading.Event) -> None:
     calls = [deadlines.begin("/full", hang.wait) for _ in range(deadlines.THREADS_A_ROOT)]
 
@@ -203,16 +191,6 @@ def test_a_waiter_for_a_lock_whose_owner_hangs_gets_an_error(hang: threading.Eve
         within("/locked", want)
 
 
-def test_threads_of_a_pool_do_their_work_and_take_none_when_it_was_shut_down() -> None:
-    pool = DaemonThreads(2, "test")
-
-    assert sorted(pool.map(lambda each: each * 2, range(9))) == [2 * each for each in range(9)]
-
-    pool.shutdown()
-    with pytest.raises(ClusterClosedError):
-        pool.submit(lambda: None)
-
-
 ENDS = """
 import threading
 from kafka_on_spark.store.deadlines import DaemonThreads
@@ -267,24 +245,6 @@ def test_a_call_that_is_late_comes_back_before_the_interpreter_ends() -> None:
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "it came back\n", "")
-
-
-NO_THREADS = """
-import threading
-from kafka_on_spark.store.deadlines import within
-def no_thread(self):
-    raise RuntimeError("can't start new thread")
-threading.Thread.start = no_thread
-within("/root", lambda: None, 5.0)
-"""
-
-
-def test_a_process_that_has_no_more_threads_says_that() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", NO_THREADS], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert "this process can't start another thread" in done.stderr
 
 
 def test_a_whole_operation_may_be_given_less_time_than_its_touches(hang: threading.Event) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import (
-    ClusterNotFoundError,
     DuplicateBrokerRegistrationError,
     InvalidRootError,
     RootAccessDeniedError,
@@ -100,21 +99,6 @@ def test_a_cluster_whose_disks_were_moved_is_opened_by_a_link_in_their_place(fol
         with Cluster.open(name) as cluster:
             cluster.append("orders", records(b"b"))
     assert values_of(Cluster.open(root), "orders") == [b"a", b"b", b"b"]
-
-
-def test_a_root_that_is_no_voter_as_yet_leads_to_the_voters_beside_others_only(folder, monkeypatch):
-    [root], _ = prod_and_trial(folder, 1)
-    with Cluster.open(root) as cluster, monkeypatch.context() as patched:
-        changes = "kafka_on_spark.metadata.quorum.voter_changes.VoterChanges"
-        patched.setattr(f"{changes}.add", lambda self, voter, stamp: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            cluster.add_controller(folder / "new")
-
-    with pytest.raises(ClusterNotFoundError, match=f"by its own log: give {root}"):
-        Cluster.open(folder / "new")
-    for given in ([root, folder / "new"], [folder / "new", root]):
-        with Cluster.open(given) as cluster:
-            assert [each.voter.root for each in cluster.describe_quorum().voters] == [str(root)]
 
 
 def test_the_copy_of_a_brokers_root_is_not_registered_and_both_places_are_named(folder):

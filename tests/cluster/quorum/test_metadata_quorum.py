@@ -19,7 +19,6 @@ from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
 from tests.cluster.serving.processes import wait_for
-from tests.cluster.voters import bring_up
 
 OPTIONS = StorageOptions()
 
@@ -69,31 +68,6 @@ def test_a_metadata_root_that_is_lost_stops_nobody(cluster, folder):
     assert found.leader.node_id != 1
     assert found.voters[0].problem is not None
     assert found.lag_max is None
-
-
-def lose_table(root, copy):
-    shutil.rmtree(*root.glob("__cluster_metadata*"))
-
-
-def restore(root, copy):
-    shutil.rmtree(root)
-    copy.rename(root)
-
-
-@pytest.mark.parametrize("act, problem", [(lose_table, "is gone"), (restore, "went back")])
-def test_nobody_is_told_to_restore_one_of_several_voters(cluster, folder, act, problem):
-    bring_up(cluster)
-    shutil.copytree(folder / "m3", folder / "copy")
-    cluster.append("orders", records(b"a"))
-    bring_up(cluster)
-    act(folder / "m3", folder / "copy")
-
-    def told():
-        """Return what is wrong with it, once it has answered: in time, which it may not."""
-        found = cluster.describe_quorum().voters[2].problem or ""
-        return problem in found and found
-
-    assert wait_for(told).endswith("never restore one: empty it, remove its voter, then add it")
 
 
 def test_without_a_majority_nothing_is_decided_or_read(cluster, folder):

@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from kafka_on_spark.base.ids import LOST, BrokerId, PartitionKey
-from kafka_on_spark.consume.reads import Reads
-from kafka_on_spark.controller.inspections import Finding, SecondInspections, TaskFindings
+from kafka_on_spark.base.ids import LOST
+from kafka_on_spark.controller.inspections import TaskFindings
 from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_rows
 from kafka_on_spark.log.worker import replica_store
@@ -93,20 +92,6 @@ def test_a_read_that_finds_a_damaged_file_is_served_by_another_replica_and_repor
 
     other.close()
     assert disks.open().image.topic("orders").partitions[0].directory_of(1) == LOST
-
-
-def test_a_process_reads_what_it_has_found_bad_once_after_all_others(disks, cluster):
-    node, key = cluster._node, PartitionKey(cluster.image.topic("orders").topic_id, 0)
-    uuid = partition_of(cluster, "orders").uuid_of(1)
-
-    def first_read():
-        [order] = Reads(node).plan("orders")
-        return order.candidates[0].broker_id
-
-    before = first_read()
-    node.part(SecondInspections).record_finding(Finding(key, BrokerId(1), uuid))
-
-    assert (before, first_read()) == (1, 2)
 
 
 def test_roots_that_go_away_for_moments_lose_no_replica(disks, cluster):

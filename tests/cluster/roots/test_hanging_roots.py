@@ -76,28 +76,6 @@ def test_a_pipe_for_a_disks_name_is_a_dead_disk_and_another_dead_one_is_failed_o
     assert line == "[2, 3] [1, 1, 1]"
 
 
-def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
-    lines = lines_of_an_interpreter(
-        base,
-        """
-        # As a dead hard mount: a call on a path below it does not come back.
-        for module, name in ((os, "open"), (os, "stat"), (os, "listdir"), (os, "scandir")):
-            whole = getattr(module, name)
-            def hang(path, *more, whole=whole, **named):
-                if isinstance(path, str) and path.startswith(roots[1]):
-                    threading.Event().wait()
-                return whole(path, *more, **named)
-            setattr(module, name, hang)
-        deadlines.SHORT.disk = 0.5
-        print(cluster.read("orders").num_rows)
-        print(append(b"c"))
-        print(1 in leaders())
-        """,
-    )
-
-    assert lines == ["6", "3", "False"]
-
-
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["its writes", "every call"])
 def test_a_root_that_hangs_stops_no_partition_that_others_hold_whatever_deadlines_its_calls_have(
     base, is_frozen
@@ -224,29 +202,3 @@ os._exit(0)
     assert lines[0].startswith("RootAccessDeniedError True ")
     assert "same sequence" not in lines[0]
     assert lines[1] == "9"
-
-
-def test_a_process_without_descriptors_says_that(base):
-    [line] = lines_of(
-        base,
-        """
-        import resource
-        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")), 4096))
-        held = []
-        try:
-            while True:
-                held.append(os.open("/", os.O_RDONLY))
-        except OSError:
-            pass
-        try:
-            append(b"c", timeout_ms=500)
-        except KafkaOnSparkError as error:
-            said = f"{type(error).__name__} {error}"
-        for each in held:
-            os.close(each)
-        print(said)
-        """,
-    )
-
-    assert "Too many open files" in line
-    assert "ClusterClosed" not in line

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_on_spark.base.errors import RootFullError
 from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
 
@@ -123,21 +122,6 @@ def test_a_full_root_loses_nothing_and_is_welcome_when_it_has_room(disks, cluste
         assert heal(other) == 1
         assert disks.folder(3, "orders") == before
         assert held(disks) == [[*VALUES, b"d"]] * 3
-
-
-def test_a_full_root_that_nobody_can_replace_is_named_at_once_and_read_on(disks, cluster):
-    disks.take_away(2)
-    disks.take_away(3)
-    cluster.run_controller()
-    cluster.alter_topic_configs("orders", {"min.insync.replicas": "1"})
-    with small_disk(disks, 1, free_bytes=1 << 20) as root:
-        (root / "ballast").write_bytes(bytes(max(room_of(root) - (1 << 17), 0)))
-
-        with pytest.raises(RootFullError, match="broker 1"):
-            cluster.append("orders", records(os.urandom(1 << 19)))
-
-        assert cluster.run_controller().fenced == ()
-        assert values_of(cluster, "orders") == VALUES
 
 
 def test_retention_gives_a_full_root_room_by_which_its_broker_comes_back(disks, cluster):

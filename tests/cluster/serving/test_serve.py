@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller.lease import Term
@@ -140,19 +139,6 @@ def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
     assert serving.served.failure is None
 
 
-def test_it_ends_if_another_cluster_is_in_the_place_of_its_own(disks, serve):
-    serving = serve()
-    serving.becomes_ready()
-    disks.metadata_root.rename(disks.base / "away")
-    with new_disks(configs=QUICK) as others:
-        others.metadata_root.rename(disks.metadata_root)
-
-        assert serving.served.ended.wait(WAIT_S_MAX)
-        wait_for(lambda: serving.served.failure)
-
-    assert "is gone from" in serving.served.failure
-
-
 def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
     def die(*_, **__):
         raise SystemExit("a bug")
@@ -219,22 +205,5 @@ def test_a_controller_is_not_ready_once_its_lease_may_be_anothers(disks, serve, 
     monkeypatch.setattr(Term, "renew", lambda _: None)
     process.says("its lease was last renewed")
     monkeypatch.undo()
-
-    process.becomes_ready()
-
-
-def test_it_begins_once_a_metadata_root_answers(serve, monkeypatch):
-    open_node, errors = serving.open_node, [KafkaStorageError("it does not answer")]
-
-    def open_later(*given):
-        if errors:
-            raise errors[0]
-        return open_node(*given)
-
-    monkeypatch.setattr(serving, "open_node", open_later)
-    process = serve()
-    process.says("metadata: it does not answer")
-    assert process.is_healthy()
-    errors.clear()
 
     process.becomes_ready()

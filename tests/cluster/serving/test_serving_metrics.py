@@ -5,10 +5,8 @@ import urllib.request
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 
-from kafka_on_spark import Cluster
 from kafka_on_spark.observe.figures import OPENMETRICS
 from tests.cluster.disks import new_disks, records
-from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
 
 QUICK = {
@@ -79,28 +77,6 @@ def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster
         away.rename(disks.metadata_root)
         one.becomes("controller")
         assert wait_for(lambda: samples(scraped(one)).get((PARTITIONS,))) == 2
-
-
-def test_the_controller_tells_of_a_voter_that_is_lost():
-    lost = ("kafka_on_spark_quorum_lost_voters",)
-    with quick_folder() as folder:
-        roots = roots_in(folder)
-        Cluster.create(roots, {1: folder / "1"}, configs=QUICK).close()
-        with served(",".join(map(str, roots)), 1) as [one]:
-            one.becomes("controller")
-
-            found = wait_for(lambda: _with(samples(scraped(one)), lost, 0))
-            assert found["kafka_server_raft_metrics_number_of_voters",] == 3
-            roots[2].rename(folder / "away")
-            wait_for(lambda: _with(samples(scraped(one)), lost, 1))
-            (folder / "away").rename(roots[2])
-            wait_for(lambda: _with(samples(scraped(one)), lost, 0))
-            assert one.end() == 0
-
-
-def _with(found, sample, value):
-    """Return figures that have this sample; None: they don't."""
-    return found if found.get(sample) == value else None
 
 
 CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"

@@ -1,6 +1,5 @@
 """Commits as bytes: what ours are by Delta's rules, and that the checker of the rules finds faults."""
 
-import json
 import os
 import shutil
 from dataclasses import replace
@@ -60,54 +59,6 @@ def test_text_of_any_kind_is_one_line():
 
     assert content.count(b"\n") == len(content.splitlines()) == 3
     assert broken_rules(1, content, COLUMNS) == []
-
-
-def changed(content, action, **fields):
-    """Return a commit with some fields of one action changed; None: without it."""
-    actions = [json.loads(line) for line in content.splitlines()]
-    for each in actions:
-        if action in each:
-            each[action] = {
-                name: value
-                for name, value in {**each[action], **fields}.items()
-                if value is not None
-            }
-    return b"".join(json.dumps(each).encode() + b"\n" for each in actions)
-
-
-WHOLE = encoded(ADD, REMOVE, a=1)
-FIRST = encoded(settings=SETTINGS)
-
-
-@pytest.mark.parametrize(
-    "version, content",
-    [
-        (1, WHOLE[:-1]),
-        (1, WHOLE + b'{"cdc":{}}\n'),
-        (1, WHOLE + b'{"txn":{"appId":"a","version":2}}\n'),
-        (1, WHOLE + WHOLE.splitlines()[1] + b"\n"),
-        (1, WHOLE + FIRST.splitlines()[1] + b"\n"),
-        (1, b"".join(each + b"\n" for each in WHOLE.splitlines()[1:])),
-        (1, changed(WHOLE, "add", partitionValues={"base_offset": "0"})),
-        (1, changed(WHOLE, "add", partitionValues={"base_offset": 0, "producer_id": "x"})),
-        (1, changed(WHOLE, "add", tags={"a": "b"})),
-        (1, changed(WHOLE, "add", stats="[]")),
-        (1, changed(WHOLE, "add", size=-1)),
-        (1, changed(WHOLE, "add", dataChange=1)),
-        (1, changed(WHOLE, "remove", partitionValues={})),
-        (1, changed(WHOLE, "remove", deletionTimestamp=None)),
-        (1, changed(WHOLE, "remove", path="a.parquet")),
-        (1, changed(WHOLE, "txn", lastUpdated=5)),
-        (0, WHOLE),
-        (0, changed(FIRST, "protocol", minReaderVersion=3)),
-        (0, changed(FIRST, "protocol", readerFeatures=[])),
-        (0, changed(FIRST, "metaData", partitionColumns=["another"])),
-        (0, changed(FIRST, "metaData", configuration={"a": 1})),
-        (1, FIRST),
-    ],
-)
-def test_the_checker_finds_a_commit_that_breaks_a_rule(version, content):
-    assert broken_rules(version, content, COLUMNS)
 
 
 def test_delta_rs_finds_the_files_that_our_commits_add_and_remove(uri, root):

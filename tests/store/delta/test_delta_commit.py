@@ -232,19 +232,6 @@ def test_commit_is_told_by_its_put_and_reads_no_file(log, uri, monkeypatch):
     assert log.refresh() == 2
 
 
-def test_temporary_file_that_can_not_be_removed_fails_no_commit(log, uri, monkeypatch):
-    def refuse(path):
-        raise OSError(errno.EIO, "input/output error")
-
-    with monkeypatch.context() as refusing:
-        refusing.setattr(os, "unlink", refuse)
-        commit(log, 1)
-
-    assert [name for name in names_in_log(uri) if name.endswith(".tmp")]
-    assert log.refresh() == opened(uri).version == 2
-    commit(log, 2)
-
-
 def test_of_racing_creations_one_wins(root):
     start = threading.Barrier(4)
 

@@ -13,15 +13,7 @@ from kafka_on_spark.base.errors import (
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
 )
-from tests.cluster.consuming.groups.members import (
-    append,
-    lag_of,
-    member,
-    polled,
-    shares,
-    values,
-    wait_until,
-)
+from tests.cluster.consuming.groups.members import append, lag_of, member, polled, shares, values
 
 
 def test_two_members_share_the_partitions_and_one_takes_over_what_the_other_leaves(disks):
@@ -145,36 +137,3 @@ def test_partitions_and_topics_that_come_and_go_are_taken_and_given_up(cluster):
         one.commit()
     [place] = [each for each in cluster.describe_group("g") if each.name == ("orders", 5)]
     assert place.offset == 1
-
-
-def test_a_topic_that_a_pattern_takes_up_is_read_from_its_beginning(cluster):
-    with cluster.consumer(pattern="orders|ret.*", group="g") as one:
-        one.poll(0)
-        cluster.create_topic("returns", partitions=1)
-        cluster.append("returns", [("a", "1")])
-
-        [found] = polled(lambda: len(one.assignment()) == 5 and lag_of(one) == 0, one)
-    assert found == [1]
-
-
-def test_a_topic_that_is_deleted_and_created_anew_is_read_from_its_beginning(cluster):
-    cluster.create_topic("returns", partitions=1)
-    with cluster.consumer("returns", group="g") as one:
-        one.poll(0)
-        cluster.delete_topic("returns")
-        cluster.create_topic("returns", partitions=1)
-        cluster.append("returns", [("a", "1")])
-
-        found = []
-        wait_until(lambda: found.extend(values(one.poll(20))) or found)
-    assert found == [1]
-
-
-def test_who_asks_for_nothing_for_too_long_leaves(cluster):
-    append(cluster, 0, 4)
-    with member(cluster, max_poll_interval_ms=300) as busy, member(cluster) as other:
-        handed_out = set()
-        wait_until(lambda: handed_out.update(values(busy.poll(0))) or handed_out == set(range(4)))
-        polled(lambda: shares(other) == [4], other)
-        with pytest.raises(UnknownMemberIdError):
-            busy.commit()
