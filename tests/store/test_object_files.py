@@ -80,15 +80,6 @@ def test_many_objects_are_read_whole_however_slowly_they_come(monkeypatch, size_
     assert not store.is_late
 
 
-def test_one_of_many_objects_that_is_larger_than_it_can_be_is_not_fetched_further(monkeypatch):
-    store = SlowStore(9)
-    files = files_on(monkeypatch, store)
-
-    with pytest.raises(UnsafeFileError):
-        files.read_all([PATH, PATH], 1)
-    assert len(store.asked) == 2
-
-
 @pytest.mark.parametrize("bytes_max", [2, 3, 4, 8])
 def test_an_object_that_is_larger_than_it_can_be_is_not_fetched_further(monkeypatch, bytes_max):
     store = SlowStore(9)

@@ -14,7 +14,7 @@ from kafka_on_spark.base.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.produce.records import Record
-from tests.cluster.disks import die_after_one, records, values_of
+from tests.cluster.disks import records, values_of
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 240
@@ -153,38 +153,3 @@ def test_processes_that_append_at_once_lose_nothing_and_keep_each_ones_order(dis
 
 def on(partition, *values):
     return [Record(None, value, partition=partition) for value in values]
-
-
-# fmt: off
-CHANGED = [  # what a retry brings of an append of `a` to partition 0 and `b` to partition 1
-    pytest.param([*on(0, b"a", b"c"), *on(1, b"b", b"d")], id="a record more in each partition"),
-    pytest.param([*on(0, b"a"), *on(1, b"d")],             id="another one where nothing stands"),
-    pytest.param(on(0, b"a"),                              id="only what stands"),
-    pytest.param(on(1, b"b"),                              id="only what does not stand"),
-    pytest.param(on(2, b"e"),                              id="what goes to a third partition"),
-    pytest.param([*on(0, b"a"), *on(2, b"b")],             id="the same in another partition"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("is_same_process", [True, False])
-@pytest.mark.parametrize("changed", CHANGED)
-def test_a_changed_retry_of_an_append_that_was_cut_off_is_refused_as_a_whole(
-    disks, changed, is_same_process
-):
-    disks.cluster.create_topic("three", partitions=3)
-    first = [*on(0, b"a"), *on(1, b"b")]
-    die_after_one(disks.cluster, "three", first, 0, producer_id="p", sequence=7)
-    cluster = disks.cluster if is_same_process else disks.open()
-
-    with pytest.raises(
-        DuplicateSequenceError, match=r"three-0 \(1 from offset 0\): nothing was app"
-    ):
-        cluster.append("three", changed, producer_id="p", sequence=7)
-
-    assert values_of(cluster, "three") == [b"a"]
-    finished = cluster.append("three", first, producer_id="p", sequence=7)
-    assert {n: each.is_duplicate for n, each in finished.partitions.items()} == {0: True, 1: False}
-    cluster.append("three", changed, producer_id="p", sequence=8)
-    wanted = [each.value for each in [*first, *changed]]
-    assert sorted(values_of(cluster, "three")) == sorted(wanted)

@@ -4,23 +4,6 @@ from kafka_on_spark.metadata.quorum.raft import decide_vote
 from tests.metadata.quorum.candidates import epochs, stood
 
 
-def test_a_candidate_that_others_took_back_is_left_alone(quorum, process):
-    stood(quorum, 2, 5)
-    end = process.decide("a").end_offset
-    process.maintain()
-    other = quorum.process("q")
-    other.decide("b")
-    other.maintain()
-    quorum.clock.advance(2000)
-    other.maintain()
-    other.decide("c")
-
-    process.maintain()
-
-    assert epochs(quorum) == [6, 6, 6]
-    assert process.read(from_offset=end)
-
-
 def test_a_voter_that_was_stranded_and_votes_in_a_later_election_is_left_alone(quorum, process):
     """Another process is just taking it back."""
     stood(quorum, 2, 5)

@@ -97,18 +97,6 @@ def test_a_process_that_reaches_followers_only_ends_nothing_that_others_lead(quo
     assert {root.table.quorum_epoch for root in quorum.roots} == {1}
 
 
-def test_an_emptied_voter_counts_for_nothing(quorum, process):
-    quorum.roots[2].empty()
-
-    process.decide("a")
-    assert quorum.process("q").names() == ["first", "a"]
-
-    quorum.roots[0].is_offline = True
-    with pytest.raises(QuorumUnavailableError):
-        process.names()
-    assert len(quorum.roots[2].versions) == 1
-
-
 def test_a_voter_that_was_restored_is_refused_by_who_has_seen_more(quorum, process):
     process.decide("a")
     quorum.roots[2].restore(1)

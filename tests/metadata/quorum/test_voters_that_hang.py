@@ -77,24 +77,6 @@ def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only
     assert quorum.clock.monotonic_ms() - began_ms < 1.5 * SETTINGS.fetch_timeout_ms
 
 
-def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, process, hanging):
-    hanging.commits(quorum.roots[0])
-    end = process.read(from_offset=0)[-1].end_offset
-    with pytest.raises(CommitConflictError):
-        process.decide("a", at=end)
-    process.decide("b")
-    quorum.roots[0].before_commit = lambda change: None
-
-    hanging.over.set()
-    wait_until(lambda: quorum.roots[0].table.log.end_offset > end)
-    key = quorum.roots[0].key
-    wait_until(lambda: not process.tables._under_way[key])  # then it is asked again
-    process.decide("c")
-
-    assert process.names() == quorum.process("q").names() == ["first", *"bc"]
-    wait_until(lambda: quorum.roots[0].writes == quorum.roots[1].writes)
-
-
 def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
     """It is put again meanwhile, by another thread on the same table."""
     process = process_of(quorum, hanging, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
@@ -113,27 +95,6 @@ def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
 
     assert process.names() == ["first", "a"]
     assert root.table.leads
-
-
-def test_a_leader_that_hangs_in_every_call_is_replaced(quorum, process, hanging):
-    hanging.all_calls(quorum.roots[0])
-
-    decide(process, "a")
-
-    assert process.names() == ["first", "a"]
-    assert quorum.roots[1].table.leads
-
-
-def test_a_candidate_that_hangs_is_followed_by_another(hanging):
-    quorum = MemoryQuorum(5)
-    process = process_of(quorum, hanging)
-    quorum.roots[0].is_offline = True
-    hanging.commits(quorum.roots[1])
-
-    decide(process, "a")
-
-    assert process.names() == ["first", "a"]
-    assert quorum.roots[2].table.leads
 
 
 def test_a_voter_on_which_many_calls_hang_is_asked_no_more(quorum, process, hanging):

@@ -14,24 +14,6 @@ from tests.metadata.quorum.changes.grown_quorums import grown, leader_of, new_ro
 from tests.voter_fakes import STAMP, VoterFault, key_of, voter_of
 
 
-def test_two_changes_at_once_are_made_one_after_the_other(quorum, process):
-    grown(quorum, process)
-    one, two = new_root(quorum), new_root(quorum)
-    other = quorum.process("other")
-    is_first = [True]
-
-    def add_the_other(change):
-        if change.appended and is_first and is_first.pop():
-            other.changes.add(two, STAMP)
-
-    quorum.roots[0].before_commit = add_the_other
-    voters = process.changes.add(one, STAMP)
-
-    assert nodes_of(voters) == [0, 1, 2, 3, 4]
-    sets = [each.voters for each in quorum.roots[0].table.log.batches if each.voters is not None]
-    assert [nodes_of(each) for each in sets][-2:] == [[0, 1, 2, 4], [0, 1, 2, 3, 4]]
-
-
 def test_a_voter_that_another_process_added_and_elected_meanwhile_is_left_alone(quorum, process):
     """A mark of itself without a no-op would begin no leadership."""
     voter, other = new_root(quorum), quorum.process("other")
@@ -49,37 +31,6 @@ def test_a_voter_that_another_process_added_and_elected_meanwhile_is_left_alone(
     led = [each for each in quorum.roots[1].versions if each.leads]
     assert all(each.log.epoch_start(each.quorum_epoch) for each in led)
     assert leader_of(process) == 1
-
-
-def test_a_change_that_is_cut_is_in_force_no_longer(quorum, process):
-    """The leader's root takes it, goes away before anybody else has it, and another leads."""
-    grown(quorum, process)
-    voter = new_root(quorum)
-    process.changes.bring_up(voter)
-
-    def alone(change):
-        for root in quorum.roots[1:] if change.appended and change.appended[0].voters else ():
-            root.is_read_only = True
-
-    quorum.roots[0].before_commit = alone
-    with pytest.raises(CommitOutcomeUnknownError):
-        process.changes.add(voter, STAMP)
-    assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1, 2, 3]
-    quorum.roots[0].is_offline = True
-    quorum.roots[3].is_offline = True
-    for root in quorum.roots[1:3]:
-        root.is_read_only = False
-
-    process.decide("a")
-
-    assert nodes_of(process.tables.voters) == [0, 1, 2]
-    quorum.roots[0].is_offline = False
-    process.decide("b")
-    process.maintain()  # the old leader stood in vain, and is taken back
-    quorum.clock.sleep_ms(2000)
-    process.maintain()
-    process.decide("c")
-    assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

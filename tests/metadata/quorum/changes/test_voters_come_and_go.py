@@ -2,14 +2,10 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import (
-    InconsistentClusterError,
-    KafkaStorageError,
-    QuorumUnavailableError,
-)
+from kafka_on_spark.base.errors import InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.metadata.quorum.raft import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.metadata.quorum.voter_table import TableChange
-from tests.metadata.quorum.changes.grown_quorums import grown, leader_of, new_root, nodes_of
+from tests.metadata.quorum.changes.grown_quorums import grown, new_root, nodes_of
 from tests.voter_fakes import STAMP, key_of, voter_of
 
 
@@ -22,42 +18,6 @@ def test_a_root_that_takes_no_commits_becomes_no_voter(quorum, process):
         process.changes.add(voter, STAMP)
 
     assert nodes_of(quorum.roots[0].table.log.voters) == [0]
-    assert process.decide("a")
-
-
-def test_a_voter_that_others_keep_behind_is_not_added(quorum, process):
-    """Each time that it is written to, more than a batch is appended."""
-    voter, other = new_root(quorum), quorum.process("other")
-
-    def append_two(change):
-        other.decide("more")
-        other.decide("and more")
-
-    quorum.roots[1].before_commit = append_two
-
-    with pytest.raises(QuorumUnavailableError, match="not changed"):
-        process.changes.add(voter, STAMP)
-    assert nodes_of(quorum.roots[0].table.log.voters) == [0]
-
-
-def test_the_leader_is_removed_after_another_leads(quorum, process):
-    grown(quorum, process)
-
-    process.changes.remove(key_of(0), STAMP)
-
-    assert leader_of(process) in (1, 2)
-    record = next(each for each in quorum.roots[1].table.log.batches if each.epoch == 2)
-    assert record.voters is None  # the no-op came first
-
-
-def test_no_voter_is_removed_without_whom_nothing_could_be_decided(quorum, process):
-    grown(quorum, process)
-    quorum.roots[2].is_offline = True
-
-    with pytest.raises(QuorumUnavailableError, match="too few of the 2 voters that are left"):
-        process.changes.remove(key_of(1), STAMP)
-
-    assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1, 2]
     assert process.decide("a")
 
 
