@@ -87,7 +87,7 @@ def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[C
     orders = []
     for key in keys:
         partition = image.partition(key)
-        if partition is None or None not in partition.directories:
+        if partition is None:
             continue
         for broker_id, directory in zip(partition.replicas, partition.directories, strict=True):
             broker = image.brokers[broker_id]

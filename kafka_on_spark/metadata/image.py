@@ -272,6 +272,15 @@ class MetadataImage:
                 f"there is no topic {name!r}: create it first (known: {known})"
             ) from None
 
+    def lacking_replicas(self, keys: Iterable[PartitionKey]) -> list[PartitionKey]:
+        """Return those of `keys` that have replicas which were never created."""
+        lacking = []
+        for key in keys:
+            partition = self.partition(key)
+            if partition is not None and None in partition.directories:
+                lacking.append(key)
+        return lacking
+
     def partition(self, key: PartitionKey) -> PartitionRegistration | None:
         topic = self.topics.get(key.topic_id)
         return None if topic is None else topic.partitions.get(key.partition)

@@ -332,7 +332,8 @@ def answer_staged(
         stamp_as_one({plan.topic_id: plan.topic for plan in plans}, batches)
     keys = [batch.key for batch in batches]
     began_ms = node.counts.now_ms()
-    create_replicas(node, keys)
+    if lacking := image.lacking_replicas(keys):
+        create_replicas(node, lacking)
     rounds = AppendRounds(
         node,
         batches,
