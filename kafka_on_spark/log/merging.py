@@ -299,7 +299,7 @@ def put_merged(
         ) from error
     create_folder(target, options)
     RootFiles(target.root, options).write(path, file.data, is_flushed=target.is_flushed)
-    flush_folder(target)
+    flush_folder(target, options)
     content = Content()
     try:
         for records in segment_batches(target, merged.segment, options, COLUMNS, BATCH_ROWS):

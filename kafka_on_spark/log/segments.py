@@ -49,7 +49,7 @@ from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError, make_folder
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
 from kafka_on_spark.store.root_identity import check_directory
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     except OSError as error:
         raise storage_error(error, f"create {folder}") from error
     if address.is_flushed:
-        flush([root, os.path.dirname(folder)])
+        RootFiles(root, options).flush([root, os.path.dirname(folder)])
 
 
 def link_in_path(address: ReplicaAddress) -> str | None:
@@ -131,11 +131,11 @@ def check_no_link(address: ReplicaAddress) -> None:
         raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
 
 
-def flush_folder(address: ReplicaAddress) -> None:
+def flush_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     """Flush a replica's folder, so that the names of new files in it are durable. Part of a call to
     the root."""
     if address.is_flushed:
-        flush([address.folder])
+        RootFiles(address.root, options).flush([address.folder])
 
 
 def parquet_format(size_bytes: int) -> dict[str, Any]:
@@ -341,7 +341,7 @@ def begin_puts(
         path = f"{address.folder}/{segment.file_name}"
         RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
         if flushes_folder:
-            flush_folder(address)
+            flush_folder(address, options)
 
     return {each.broker_id: begin_at(each, partial(put, each)) for each in addresses}
 
@@ -433,12 +433,12 @@ class SegmentStore:
                 if self._is_there(targets, path, segment):
                     # Its writer may not have flushed it.
                     if target.is_flushed:
-                        flush([path])
+                        targets.flush([path])
                     continue
                 missing.append((path, segment_pieces(source, segment, self._options)))
             if not is_fresh:
                 targets.write_all(missing, is_flushed=target.is_flushed)
-                flush_folder(target)
+                flush_folder(target, self._options)
 
         if segments:
             within(target.root, copy)

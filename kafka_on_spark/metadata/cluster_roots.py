@@ -59,7 +59,7 @@ from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.new_roots import create_root, unusable_root
 from kafka_on_spark.store.root_urls import BETWEEN, is_one_place, roots_in
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 T = TypeVar("T")
 
@@ -396,8 +396,7 @@ def create_metadata_log(
     # what the first has named.
     for root in sorted(roots):
         if root in found:
-            if is_local(root):
-                flush([root])  # whoever wrote it may have died before
+            RootFiles(root, options).flush([root])  # whoever wrote it may have died before
             continue
         node_id = _free_id(roots.index(root), found.values())
         found[root] = create_voter(root, options, cluster_id, node_id=node_id)

@@ -31,7 +31,7 @@ from kafka_on_spark.store.root_identity import (
     properties_of,
     read_properties,
 )
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 TABLE_PREFIX: Final = "__cluster_metadata-0-"
 """Kafka's name of the metadata partition; the directory id follows."""
@@ -176,10 +176,9 @@ def put_identity(
     metadata_root: str, mine: MetadataIdentity, options: StorageOptions
 ) -> MetadataIdentity:
     """Write ``meta.properties`` unless it is there; return the identity in it."""
-    path = f"{metadata_root}/{META_PROPERTIES}"
-    RootFiles(metadata_root, options).write_if_absent(path, mine.encode())
-    if is_local(metadata_root):
-        flush([metadata_root])
+    files = RootFiles(metadata_root, options)
+    files.write_if_absent(f"{metadata_root}/{META_PROPERTIES}", mine.encode())
+    files.flush([metadata_root])
     found = read_identity(metadata_root, options)
     if found is None:
         raise InvalidRootError(f"the root {metadata_root} does not keep what is written to it")

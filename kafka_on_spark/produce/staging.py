@@ -592,7 +592,8 @@ class Stager:
         flushes: dict[int, dict[BrokerId, Write]] = {}
         for address in self._folders:
             of_partition = flushes.setdefault(address.key.partition, {})
-            of_partition[address.broker_id] = begin_at(address, partial(flush_folder, address))
+            flush = partial(flush_folder, address, self._options)
+            of_partition[address.broker_id] = begin_at(address, flush)
         flushed = ended(list(flushes.values()), is_patient=self._is_patient)
         for number, failures in zip(flushes, flushed, strict=True):
             for broker_id, failure in failures.items():

@@ -24,9 +24,9 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_whole_number
-from kafka_on_spark.store.deadlines import SHORT, DaemonThreads, within
+from kafka_on_spark.store.deadlines import LONG, SHORT, DaemonThreads, within
 from kafka_on_spark.store.delta.delta_log import DeltaLog
-from kafka_on_spark.store.local_files import make_folder, make_folders, set_mode
+from kafka_on_spark.store.local_files import flush_each, make_folder, make_folders, set_mode
 from kafka_on_spark.store.root_identity import (
     META_PROPERTIES,
     RootIdentity,
@@ -35,7 +35,7 @@ from kafka_on_spark.store.root_identity import (
     read_identity,
     write_obeyed,
 )
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 ROOT_MODE: Final = 0o700
 """Default mode of roots that are created: no other user reads or writes them."""
@@ -72,8 +72,8 @@ def prepare_root(
             mine = RootIdentity(cluster_id, broker_id, directory_id, metadata_roots=obeyed)
             RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
             found = read_identity(root, options)
-        elif is_local(root):
-            flush([root])  # whoever wrote it may have died before
+        else:
+            RootFiles(root, options).flush([root])  # whoever wrote it may have died before
     except KafkaStorageError as error:
         raise unusable_root(root, error) from error
     if found is None:
@@ -148,7 +148,7 @@ def create_root(root: str, mode: int = ROOT_MODE) -> None:
         return
     try:
         above = within(root, partial(_create_root, root, mode), SHORT)
-        flush(above)
+        within(root, partial(flush_each, above), LONG)
     except OSError as error:
         raise InvalidRootError(
             f"{root} can't be a root: {error.strerror}; give a folder that exists or can be created"

@@ -15,7 +15,6 @@ from kafka_on_spark.store.deadlines import is_local as is_local
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
     NotPutError,
-    flush_each,
     local_pieces,
     local_write_refusal,
     write_temporary,
@@ -195,7 +194,7 @@ class RootFiles:
                 write = partial(self._write, path, pieces, written)
                 within(self.url, write, LONG)
             if is_flushed:
-                flush([temporary for temporary, _ in written])
+                self.flush([temporary for temporary, _ in written])
             while written:
                 temporary, path = written[-1]
                 with self._translating_errors("write", path, _OURS):  # the disk may have gone away
@@ -311,18 +310,11 @@ class RootFiles:
         return self._ask("LIST", "list", path, lambda files: files.sizes_in(path)) or {}
 
     def flush(self, paths: Sequence[str]) -> None:
-        """Make files and folders durable, as `flush`; an object on a store is durable already."""
-        if is_local(self.url):
-            within(self.url, partial(self._on(self.url).flush_each, paths), LONG)
+        """Make files and folders durable; an object on a store is durable already.
 
-
-def flush(paths: Iterable[str]) -> None:
-    """Make local files and folders of one root durable; an object on a store is durable already.
-
-    Raises:
-        KafkaStorageError: The disk failed. The file is lost: never trusted after another flush.
-    """
-    local = list(filter(is_local, paths))
-    if local:
-        # In one call: to hand each over to the root's thread took longer than most flushes.
-        within(local[0], partial(flush_each, local), LONG)
+        Raises:
+            KafkaStorageError: The disk failed. The file is lost: never trusted after another flush.
+        """
+        if is_local(self.url) and paths:
+            # In one call: to hand each over to the root's thread took longer than most flushes.
+            within(self.url, partial(local_files.flush_each, paths), LONG)

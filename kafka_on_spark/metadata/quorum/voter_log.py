@@ -85,7 +85,7 @@ from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_identity import now_ms_at
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 log = logging.getLogger(__name__)
 
@@ -279,8 +279,8 @@ class VoterLog:
                 write_file(self._files, self.uri, [header], each.content, each.time_ms)
                 for header, each in zip(change.appended, batches, strict=True)
             ]
-            if added and is_local(self.uri):
-                flush([self.uri])
+            if added:
+                self._files.flush([self.uri])
             try:
                 self._delta.commit(
                     table.version,

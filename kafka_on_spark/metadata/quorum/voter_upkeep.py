@@ -63,7 +63,7 @@ from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 DELETE_DELAY_MS: Final = 60_000
 """How long a replaced file stays for readers that planned before. One that misses a file reads the
@@ -125,8 +125,7 @@ def write_merged(
         raise CorruptLogError("files of the metadata log have other rows than the table says")
     runs = runs_of(batch for file in merged for batch in file.batches)
     written = write_file(files, uri, runs, content, merged[-1].time_ms)
-    if is_local(uri):
-        flush([uri])
+    files.flush([uri])
     return written
 
 

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.delta_log import CommitFiles
-from kafka_on_spark.store.roots import RootFiles, flush
+from kafka_on_spark.store.roots import RootFiles
 from tests.store.tables import (
     OPTIONS,
     commit,
@@ -265,7 +265,7 @@ def test_file_on_a_root_that_was_taken_away_makes_no_folder(root):
 
 
 def test_what_is_not_local_is_not_flushed(flushed):
-    flush(["s3://bucket/segment"])
+    RootFiles("s3://bucket", OPTIONS).flush(["s3://bucket/segment"])
 
     assert flushed == []
 
