@@ -23,7 +23,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
 from math import inf
@@ -51,9 +50,8 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Record
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.store.deadlines import SHORT, within
-from kafka_on_spark.store.local_files import delete_empty_folder
 from kafka_on_spark.store.root_identity import check_directory
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 log = logging.getLogger(__name__)
 
@@ -262,10 +260,9 @@ def remove_table(
         # A link could lead out of the root.
         if not is_named or within(root, lambda: os.path.islink(above), SHORT):
             raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
-        RootFiles(root, options).delete(table.path)
-        if is_local(root):
-            with suppress(OSError):  # it has other replicas
-                within(root, lambda: delete_empty_folder(above), SHORT)
+        files = RootFiles(root, options)
+        files.delete(table.path)
+        files.delete_empty_folder(above)
 
     within(root, remove)
 

@@ -15,12 +15,10 @@ for max.poll.interval.ms leaves. Groups of which no member is left are the contr
 
 import hashlib
 import logging
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
@@ -31,13 +29,10 @@ from kafka_on_spark.metadata.image import ConsumerGroup, Decide, MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.quorum.voter_table import majority_of
 from kafka_on_spark.store.counts import CONSUME, operating
-from kafka_on_spark.store.deadlines import SHORT, no_thread_error, within
-from kafka_on_spark.store.error_translation import storage_error
+from kafka_on_spark.store.deadlines import no_thread_error
 from kafka_on_spark.store.local_files import (
     SMALL_FILE_BYTES_MAX,
     UnsafeFileError,
-    delete_empty_folder,
-    make_folder,
 )
 from kafka_on_spark.store.root_identity import META_PROPERTIES
 from kafka_on_spark.store.roots import RootFiles, is_local
@@ -214,10 +209,9 @@ class HeartbeatFiles:
             path = f"{root.url}/{_folder(group)}"
             try:
                 root.delete_file(f"{path}/{name_in_path(member_id)}")
-                if is_local(root.url):
-                    within(root.url, partial(delete_empty_folder, path), SHORT)
-            except (OSError, KafkaStorageError) as error:
-                log.debug("%s stays: %s", path, error)  # others may have heartbeats there
+                root.delete_empty_folder(path)
+            except KafkaStorageError as error:
+                log.debug("%s stays: %s", path, error)
 
 
 def _read(root: RootFiles, path: str, proven: set[str]) -> bytes | None:
@@ -236,19 +230,9 @@ def _read(root: RootFiles, path: str, proven: set[str]) -> bytes | None:
 
 def _write(root: RootFiles, group: str, member_id: MemberId, heartbeat: bytes) -> None:
     folder = f"{root.url}/{_folder(group)}"
-    if is_local(root.url):
-
-        def make_missing() -> None:
-            if not os.path.isfile(f"{root.url}/{META_PROPERTIES}"):
-                raise _not_there(root.url)  # a mount point without its disk
-            if not os.path.isdir(folder):
-                try:
-                    make_folder(f"{root.url}/{FOLDER}")
-                    make_folder(folder)
-                except OSError as error:
-                    raise storage_error(error, f"make {folder}") from error
-
-        within(root.url, make_missing, SHORT)
+    if is_local(root.url) and root.size(f"{root.url}/{META_PROPERTIES}") is None:
+        raise _not_there(root.url)  # a mount point without its disk
+    root.make_folders([f"{root.url}/{FOLDER}", folder])
     root.write(f"{folder}/{name_in_path(member_id)}", heartbeat, is_flushed=False)
 
 

@@ -45,8 +45,8 @@ from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.deadlines import LONG, SHORT, Call, begin, within
 from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
-from kafka_on_spark.store.error_translation import ABSENT, storage_error
-from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError, make_folder
+from kafka_on_spark.store.error_translation import ABSENT
+from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
@@ -103,14 +103,10 @@ def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     if within(root, partial(os.path.isdir, folder), SHORT):
         return
     check_directory(root, address.directory_id, options)
-    try:
-        # Never the root: one that was removed meanwhile must not be created again.
-        for each in (os.path.dirname(folder), folder):
-            within(root, partial(make_folder, each), SHORT)
-    except OSError as error:
-        raise storage_error(error, f"create {folder}") from error
+    files = RootFiles(root, options)
+    files.make_folders([os.path.dirname(folder), folder])
     if address.is_flushed:
-        RootFiles(root, options).flush([root, os.path.dirname(folder)])
+        files.flush([root, os.path.dirname(folder)])
 
 
 def link_in_path(address: ReplicaAddress) -> str | None:

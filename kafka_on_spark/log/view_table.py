@@ -27,10 +27,7 @@ from kafka_on_spark.log.read_order import ReadOrder
 from kafka_on_spark.log.reading import FinishCompaction, Piece, read_pieces
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.state import ReplicaAddress
-from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.delta.delta_files import iso
-from kafka_on_spark.store.error_translation import reason
-from kafka_on_spark.store.local_files import make_folder
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 IsWhole = Callable[[ReplicaAddress, Segment], bool]
@@ -159,22 +156,12 @@ def write_view_table(
         *({"add": _add(each)} for each in files),
     ]
     log = f"{folder}/_delta_log"
-
-    def create_folders() -> None:
-        # Never the metadata root: one that was removed must not be created again. A local session's
-        # temporary folder is there already; no other process uses this view's log.
-        make_folder(os.path.dirname(folder))
-        make_folder(folder)
-        if not make_folder(log):
-            raise FileExistsError(f"there is {log}")
-
-    if is_local(folder):
-        try:
-            within(folder, create_folders, SHORT)
-        except OSError as error:
-            raise KafkaStorageError(f"can't create {log}: {reason(error)}") from error
+    root = RootFiles(folder, options)
+    # A local session's temporary folder is there already; no other process uses this view's log.
+    if not root.make_folders([os.path.dirname(folder), folder, log]):
+        raise KafkaStorageError(f"can't create {log}: it is there")
     content = "\n".join(json.dumps(each) for each in actions).encode()
-    RootFiles(folder, options).write(f"{log}/{0:020}.json", content, is_flushed=False)
+    root.write(f"{log}/{0:020}.json", content, is_flushed=False)
     return f"{log}/{0:020}.json"
 
 

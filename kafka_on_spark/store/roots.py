@@ -296,6 +296,24 @@ class RootFiles:
         # A folder of many files takes long; how long, is not known before.
         self._ask("DELETE", "delete", path, lambda files: files.delete(path), DELETE_SECONDS)
 
+    def delete_empty_folder(self, path: str) -> None:
+        """Delete a folder of a disk, unless anything is in it."""
+        if is_local(self.url):
+            with suppress(OSError):
+                within(self.url, partial(local_files.delete_empty_folder, path), SHORT)
+
+    def make_folders(self, paths: Sequence[str]) -> bool:
+        """Make folders on a disk, in order, unless they are there; return whether the last one was
+        made. Never the root: one that was removed must not be made again."""
+        if not is_local(self.url):
+            return True
+
+        def make() -> bool:
+            with self._translating_errors("create", paths[-1], _OURS):
+                return [local_files.make_folder(each) for each in paths][-1]
+
+        return within(self.url, make, SHORT)
+
     def write_refusal(self, path: str) -> str | None:
         if not is_local(path):
             return None

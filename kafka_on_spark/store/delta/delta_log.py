@@ -45,7 +45,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.store.deadlines import SHORT, RootLock, SystemClock, pauses_ms, within
+from kafka_on_spark.store.deadlines import RootLock, SystemClock, pauses_ms, within
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
     delete_misleading_hint,
@@ -77,7 +77,6 @@ from kafka_on_spark.store.local_files import (
     COMMIT_BYTES_MAX,
     NotPutError,
     UnsafeFileError,
-    make_folder,
 )
 from kafka_on_spark.store.roots import FileStamp, RootFiles, StorageOptions, is_local
 
@@ -122,24 +121,6 @@ def _delta_schema(schema: pa.Schema) -> str:
     from deltalake import Schema
 
     return Schema.from_arrow(schema).to_json()
-
-
-def make_folders(uri: str) -> list[str]:
-    """Make the folder of a local table's log, the table's and its parent; return the folders that
-    name them, to be flushed.
-
-    None above: a root that was removed must not be created again.
-
-    Raises:
-        KafkaStorageError: The root does not answer, or is away.
-    """
-    folders = [os.path.dirname(uri), uri, log_folder(uri)]
-    for folder in folders:
-        try:
-            within(uri, partial(make_folder, folder), SHORT)
-        except OSError as error:
-            raise storage_error(error, f"create a table at {uri}") from error
-    return [uri, folders[0], os.path.dirname(folders[0])]
 
 
 def holds_more(files: RootFiles, uri: str) -> bool:
@@ -444,11 +425,12 @@ class DeltaLog:
         return created
 
     def _create(self, settings: TableSettings, counters: Mapping[str, int]) -> None:
-        folders = make_folders(self.uri) if self.is_local else []
+        above = os.path.dirname(self.uri)
+        self._files.make_folders([above, self.uri, log_folder(self.uri)])
         if self._needs_flush:
             # Before there is a table: whoever finds one then knows that they are durable, also if
             # its maker died.
-            self._flush(folders)
+            self._flush([self.uri, above, os.path.dirname(above)])
         self.commit(-1, operation="create", counters=counters, settings=settings)
         if holds_more(self._files, self.uri):  # perhaps those of another process, after ours
             raise CommitOutcomeUnknownError(f"there is a table at {self.uri}", version=0)

@@ -167,7 +167,7 @@ class _Local:
             raise FileNotFoundError(source)
 
     def flush(self, paths: Iterable[str]) -> None:
-        wanted = [path for path in paths if path not in (LOCAL, log_folder(LOCAL))]
+        wanted = [path for path in paths if f"{log_folder(LOCAL)}/" in path]
         if wanted and not self._ask("flush", wanted):
             raise KafkaStorageError("can't flush") from FileNotFoundError(wanted[0])
 
@@ -308,7 +308,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
         (delta_log, "commit_step", commit_step),
-        (delta_log, "make_folders", lambda uri: []),
+        (local_files, "make_folder", lambda path: True),
         (delta_log, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
         (
             delta_log,
