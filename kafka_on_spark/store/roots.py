@@ -43,7 +43,7 @@ _ANSWERS: Final[_Errors] = (*_OURS, *ABSENT)
 
 
 def filesystem(url: str, options: StorageOptions) -> Any:
-    """Return fsspec's file system for `url`.
+    """Return fsspec's file system of a store, for `url`.
 
     Raises:
         InvalidRootError: The package that it needs is not installed.
@@ -52,8 +52,6 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     # import it when a query starts. It can move up once its import is cheap.
     import fsspec
 
-    if is_local(url):
-        return fsspec.filesystem("file")
     scheme = urlsplit(url).scheme
     given = client_options(scheme, options.for_url(url))
     try:

@@ -83,12 +83,10 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
 
     A store's answer may be cut off, or be of an object that was replaced meanwhile.
     """
-    if is_local(path):
-        return files.read(path, CHECKPOINT_BYTES_MAX)
-    stamp = files.stamp(path)
-    content = files.read(path, CHECKPOINT_BYTES_MAX)
-    is_whole = content is not None and len(content) == files.size(path)
-    return content if is_whole and files.stamp(path) == stamp else None
+    found = files.read_stamped(path, CHECKPOINT_BYTES_MAX)
+    if found is None or len(found[0]) != files.size(path) or found[1] != files.stamp(path):
+        return None
+    return found[0]
 
 
 def _is_of(content: bytes, path: str, state: TableState) -> bool:
