@@ -540,7 +540,7 @@ class MemoryMetadataLog:
         self.faults: deque[Fault] = deque()
         self.is_offline = False
         self.ask_root_ms: Callable[[], int | None] = lambda: None
-        self.leader_uri = ""
+        self.leader_uri = "/metadata"
 
     def clean(self, now_ms: int) -> int:
         """Nothing is left over in memory."""

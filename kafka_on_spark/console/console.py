@@ -37,7 +37,6 @@ from kafka_on_spark.console.answers import Answer, Answers, Asked
 from kafka_on_spark.console.following import Follower, Subscribers
 from kafka_on_spark.console.http_server import GRACE_S, HttpServer, listening
 from kafka_on_spark.store.deadlines import DaemonThreads
-from kafka_on_spark.store.roots import is_local
 
 log = logging.getLogger(__name__)
 
@@ -193,12 +192,7 @@ class Console:
         """
         node = cluster._node
         subscribers = Subscribers()
-        self._follower = Follower(
-            node.metadata,
-            node.clock,
-            subscribers.publish,
-            is_local=is_local(node.metadata.log.leader_uri),
-        )
+        self._follower = Follower(node.metadata, node.clock, subscribers.publish)
         self._socket = listening(HOST, port, what="the console", options="--port")
         taken: int = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(TOKEN_BYTES)

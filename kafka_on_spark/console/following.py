@@ -34,19 +34,12 @@ Publish = Callable[[bytes], None]
 
 
 class Follower:
-    """Follows the log from `begin` to `end`. `is_local`: the metadata root is a folder."""
+    """Follows the log from `begin` to `end`."""
 
-    def __init__(
-        self,
-        metadata: MetadataService,
-        clock: Clock,
-        publish: Publish,
-        *,
-        is_local: bool,
-    ) -> None:
+    def __init__(self, metadata: MetadataService, clock: Clock, publish: Publish) -> None:
         self._metadata = metadata
         self._publish = publish
-        self._wait = CommitWait(metadata, clock, is_local=is_local)
+        self._wait = CommitWait(metadata, clock)
         self._lock = threading.Lock()
         self._live = LiveGrid()
         self._seen = metadata.catch_up()

@@ -41,7 +41,6 @@ from kafka_on_spark.metadata.metadata_service import CommitWait
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.counts import BYTES_OUT, CONSUME, MESSAGES_OUT, REQUEST_MS, operating
 from kafka_on_spark.store.deadlines import FORKED, WakingClock, is_forked
-from kafka_on_spark.store.roots import is_local
 
 Partition = tuple[str, int]
 
@@ -479,5 +478,5 @@ def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) 
             timeout_ms=node.timeout_ms,
             new_id=node.ids.new_uuid,
         )
-    wait = CommitWait(node.metadata, node.clock, is_local=is_local(node.metadata.log.leader_uri))
+    wait = CommitWait(node.metadata, node.clock)
     return Consuming(node, wait, settings, read=read, liveness=liveness, listeners=listeners)

@@ -44,7 +44,6 @@ from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.commit_lock import NO_LOCK, CommitLock
 from kafka_on_spark.metadata.image import (
     ControllerResult,
-    MetadataDecider,
     MetadataImage,
     snapshot_records,
 )
@@ -72,7 +71,7 @@ from kafka_on_spark.store.counts import (
     UNKNOWN,
     Counts,
 )
-from kafka_on_spark.store.deadlines import pause_ms, pauses_ms
+from kafka_on_spark.store.deadlines import is_local, pause_ms, pauses_ms
 
 log = logging.getLogger(__name__)
 
@@ -621,15 +620,12 @@ STORE_LOOKS_A_READ: Final = 20
 
 
 class CommitWait:
-    """The pace of one reader's looks for commits. Not for two threads at once.
+    """The pace of one reader's looks for commits. Not for two threads at once."""
 
-    `is_local`: the metadata root is a folder, where a look costs next to nothing.
-    """
-
-    def __init__(self, metadata: MetadataDecider, clock: Clock, *, is_local: bool) -> None:
+    def __init__(self, metadata: MetadataService, clock: Clock) -> None:
         self._metadata = metadata
         self._clock = clock
-        self._is_local = is_local
+        self._is_local = is_local(metadata.log.leader_uri)  # where a look costs next to nothing
         self._look_at_ms = clock.monotonic_ms()
         self._idle_looks = 0
         self._away_since_ms: int | None = None

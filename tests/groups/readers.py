@@ -120,7 +120,7 @@ class Reader:
         )
         self.consuming = Consuming(
             SimpleNamespace(metadata=self.metadata, clock=self.clock, timeout_ms=TIMEOUT_MS),
-            CommitWait(self.metadata, self.clock, is_local=True),
+            CommitWait(self.metadata, self.clock),
             self.settings,
             read=self._read,
             liveness=self.liveness if is_member else None,

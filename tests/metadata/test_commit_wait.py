@@ -41,7 +41,8 @@ class Metadata:
 def waiting():
     def make(*, is_local):
         metadata, clock = Metadata(), FakeClock()
-        wait = CommitWait(metadata, clock, is_local=is_local)
+        metadata.log = SimpleNamespace(leader_uri="/metadata" if is_local else "s3://metadata")
+        wait = CommitWait(metadata, clock)
         return SimpleNamespace(metadata=metadata, clock=clock, wait=wait)
 
     return make

@@ -150,7 +150,7 @@ class Process:
         )
         self.consuming = Consuming(
             SimpleNamespace(metadata=self.metadata, clock=self.clock, timeout_ms=TIMEOUT_MS),
-            CommitWait(self.metadata, self.clock, is_local=True),
+            CommitWait(self.metadata, self.clock),
             settings,
             read=self._read,
             liveness=self.liveness,
