@@ -8,10 +8,8 @@ The file is written after the table: if the file is there, the table was there. 
 answer is a KafkaStorageError, a file that is not a metadata root's an InvalidRootError.
 """
 
-import os
 import re
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -24,14 +22,13 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import DirectoryId, NodeId
 from kafka_on_spark.metadata.quorum.voter_table import VoterKey
-from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.root_identity import (
     META_PROPERTIES,
     encode_properties,
     properties_of,
     read_properties,
 )
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 TABLE_PREFIX: Final = "__cluster_metadata-0-"
 """Kafka's name of the metadata partition; the directory id follows."""
@@ -143,14 +140,6 @@ def _readable_identity(metadata_root: str, options: StorageOptions) -> MetadataI
         return read_identity(metadata_root, options)
     except InvalidRootError:
         return None
-
-
-def is_there(metadata_root: str) -> bool:
-    """Return whether there is a metadata root, of any cluster; a store always is."""
-    if not is_local(metadata_root):
-        return True
-    lexists = partial(os.path.lexists, metadata_root)
-    return within(metadata_root, lexists, SHORT)
 
 
 def check_unnamed(metadata_root: str, options: StorageOptions) -> None:

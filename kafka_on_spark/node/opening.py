@@ -13,10 +13,10 @@ from kafka_on_spark.base.config import SETTINGS
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.metadata.cluster_roots import OPENING_PATIENCE_MS, DeltaMetadataLog
 from kafka_on_spark.metadata.commit_lock import acquire_commit_lock
-from kafka_on_spark.metadata.metadata_root import is_there
 from kafka_on_spark.metadata.metadata_service import MetadataService, is_failing, wait_for_root
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import SystemClock
+from kafka_on_spark.store.root_identity import is_there
 from kafka_on_spark.store.root_urls import roots_in
 from kafka_on_spark.store.storage_options import StorageOptions
 

@@ -193,6 +193,11 @@ def _checked_identity(
     return identity_on(content, root, directory_id)
 
 
+def is_there(root: str) -> bool:
+    """Return whether there is a root, of any cluster; a store always is."""
+    return not is_local(root) or within(root, partial(os.path.lexists, root), SHORT)
+
+
 def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> RootIdentity:
     """Return what the bytes of a root's ``meta.properties`` say of the disk `directory_id`.
 
@@ -203,7 +208,7 @@ def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> 
         found = _identity_of(content, root)
     except InvalidRootError as error:
         raise KafkaStorageError(error.message) from error
-    if found is None and is_local(root) and not within(root, lambda: os.path.lexists(root), SHORT):
+    if found is None and not is_there(root):
         raise KafkaStorageError(f"{root} does not exist", expected=directory_id)
     if found is None or found.directory_id != directory_id:
         raise KafkaStorageError(
