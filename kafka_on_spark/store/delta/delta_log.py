@@ -190,16 +190,6 @@ class CommitFiles:
         found = self.files.read_stamped(commit_path(self.uri, version), COMMIT_BYTES_MAX)
         return None if found is None else CommitFile(*found)
 
-    def contents(self, versions: Sequence[int]) -> list[bytes | None]:
-        """Return the bytes of some commit files, None where there is none; a store is asked for all
-        of them at once.
-
-        Raises: as `read`.
-        """
-        return self.files.read_all(
-            [commit_path(self.uri, each) for each in versions], COMMIT_BYTES_MAX
-        )
-
     def stamps(self, *versions: int) -> list[FileStamp | None]:
         """Return which files stand at some versions, in this order."""
         return self.files.stamps([commit_path(self.uri, each) for each in versions])
@@ -314,7 +304,8 @@ def _read(log: CommitFiles, versions: range) -> Iterator[tuple[TableCommit, Comm
     for first in range(versions.start, versions.stop - 1, count):
         some = range(first, min(first + count, versions.stop - 1))
         with _unsafe_is_damage():
-            found = log.contents(some)
+            paths = [commit_path(log.uri, version) for version in some]
+            found = log.files.read_all(paths, COMMIT_BYTES_MAX)
         for version, content in zip(some, found, strict=True):
             if content is None:
                 raise _GoneError(commit_path(log.uri, version))
