@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.store import deadlines, local_files, parquet_files, roots
+from kafka_on_spark.store import deadlines, parquet_files, roots
 from kafka_on_spark.store.delta import (
     checkpoints,
     delta_files,
@@ -126,13 +126,15 @@ def _name(path: str) -> str:
 
 
 class _Local:
+    """What stands in place of `local_files`."""
+
     def __init__(self, answers: Answers) -> None:
         self._ask = answers.ask
 
-    def put(self, path: str, content: bytes, **how: bool) -> bool:
+    def create_file(self, path: str, content: bytes, **how: bool) -> bool:
         return bool(self._ask("link", [path], content))
 
-    def stamp(self, path: str) -> Stamp | None:
+    def stamp_at(self, path: str) -> Stamp | None:
         found: Stamp | None = self._ask("stat", [path])
         return found
 
@@ -143,22 +145,25 @@ class _Local:
         content, stamp = found
         return content, stamp
 
-    def read(self, path: str, bytes_max: int) -> bytes:
+    def read_file(self, path: str, bytes_max: int) -> bytes:
         return self.read_stamped(path, bytes_max)[0]
 
-    def size(self, path: str) -> int:
-        if self.stamp(path) is None:
+    def size_of(self, path: str) -> int:
+        if self.stamp_at(path) is None:
             raise FileNotFoundError(path)
         return 1  # nobody asks for more than whether there is one
 
-    def time(self, path: str) -> int:
-        return self.size(path)  # no search has a clock
+    def time_and_size_of(self, path: str) -> tuple[int, int]:
+        return self.size_of(path), 0  # no search has a clock
 
-    def names(self, folder: str) -> list[str]:
+    def names_in(self, folder: str) -> list[str]:
         # A folder is read piece by piece, in no order: what comes or goes meanwhile may be in it.
         return [*self._ask("list", [], 1), *self._ask("list", [], 0)]
 
-    def unlink(self, path: str) -> None:
+    def make_folder(self, path: str) -> bool:
+        return True
+
+    def delete_file(self, path: str) -> None:
         if not self._ask("unlink", [path]):
             raise FileNotFoundError(path)
 
@@ -166,7 +171,7 @@ class _Local:
         if not self._ask("rename", [source, target]):
             raise FileNotFoundError(source)
 
-    def flush(self, paths: Iterable[str]) -> None:
+    def flush_each(self, paths: Iterable[str]) -> None:
         wanted = [path for path in paths if f"{log_folder(LOCAL)}/" in path]
         if wanted and not self._ask("flush", wanted):
             raise KafkaStorageError("can't flush") from FileNotFoundError(wanted[0])
@@ -292,15 +297,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     commit_step = lru_cache(maxsize=4096)(delta_files.commit_step)
     encode = delta_log.encode_commit
     replaced: list[tuple[Any, str, Any]] = [
-        (local_files, "create_file", local.put),
-        (local_files, "stamp_at", local.stamp),
-        (local_files, "read_stamped", local.read_stamped),
-        (local_files, "read_file", local.read),
-        (local_files, "flush_each", local.flush),
-        (local_files, "size_of", local.size),
-        (local_files, "time_and_size_of", lambda path: (local.time(path), 0)),
-        (local_files, "names_in", local.names),
-        (local_files, "delete_file", local.unlink),
+        (roots, "local_files", local),
         (roots, "filesystem", lambda path, options: store),
         # No store of a search cuts an answer off, or replaces a checkpoint.
         (checkpoints, "_whole", lambda files, path: files.read(path, CHECKPOINT_BYTES_MAX)),
@@ -308,7 +305,6 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
         (delta_log, "commit_step", commit_step),
-        (local_files, "make_folder", lambda path: True),
         (delta_log, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
         (
             delta_log,
