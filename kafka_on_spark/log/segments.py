@@ -89,7 +89,9 @@ _COMPRESSED_BYTES_MIN: Final = 1024
 def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     """Create a local replica's folder, if its root is the disk that the address names.
 
-    If it is another or none, nothing is written. Part of a call to the root.
+    If it is another or none, nothing is written: a mount point without its disk would take the
+    files, and hide them. A store has no mount points, and a file there counts only once a log that
+    stands in the same folder names it. Part of a call to the root.
     """
     if not is_local(address.root):
         return
