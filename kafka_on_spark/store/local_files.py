@@ -357,7 +357,7 @@ def read_end(path: str, size_bytes: int, count: int) -> bytes:
         return os.pread(descriptor, count, size_bytes - count)
 
 
-def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
+def pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
     """Yield a file's bytes in order; each piece overwrites the one before.
 
     Raises:

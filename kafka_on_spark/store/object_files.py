@@ -4,7 +4,7 @@ An object comes by one request, or, if it is large, by some, and each that is an
 a put has time by its bytes. So nobody takes a store for one that hangs because its link is slow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -131,6 +131,9 @@ class ObjectFiles:
             return self.read_file(path, bytes_max)
         except ABSENT:
             return None
+
+    def pieces(self, path: str, bytes_max: int) -> Iterator[bytes]:
+        yield self.read_file(path, bytes_max)
 
     def read_end(self, path: str, size_bytes: int, count: int) -> bytes:
         end: bytes = self.store.cat_file(path, start=size_bytes - count, end=size_bytes)

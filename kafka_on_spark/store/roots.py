@@ -15,7 +15,6 @@ from kafka_on_spark.store.deadlines import is_local as is_local
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
     NotPutError,
-    local_pieces,
     local_write_refusal,
     write_temporary,
 )
@@ -161,15 +160,9 @@ class RootFiles:
             FileNotFoundError: There is no such file.
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
-        if not is_local(path):
-            content = self.read(path, bytes_max)
-            if content is None:
-                raise FileNotFoundError(path)
-            yield content
-            return
         count_request("GET", path)
         with self._translating_errors("read", path):
-            pieces = local_pieces(path, bytes_max)
+            pieces = self._on(path).pieces(path, bytes_max)
             while (piece := within(self.url, partial(next, pieces, None), SHORT)) is not None:
                 yield piece
 
