@@ -201,9 +201,11 @@ def check_replaced(metadata_root: str, opened: MetadataIdentity, options: Storag
             f"the metadata root {metadata_root} is away: bring its disk back and try again"
         )
     if found.directory_id != opened.directory_id:
+        is_same = found.cluster_id == opened.cluster_id
+        other = "another metadata table" if is_same else f"the cluster {found.cluster_id}"
         raise ClusterNotFoundError(
             f"the cluster {opened.cluster_id} that this process has open is gone from"
-            f" {metadata_root}, where {_other(found, opened)} was created: open it again"
+            f" {metadata_root}, where {other} was created: open it again"
         )
 
 
@@ -220,9 +222,3 @@ def went_back(metadata_root: str) -> ReplicaLostError:
         f"the metadata log at {metadata_root} went back behind what this process has seen: stop and"
         f" restore it if it is the only one; {_NEVER_RESTORED}"
     )
-
-
-def _other(found: MetadataIdentity, opened: MetadataIdentity) -> str:
-    if found.cluster_id == opened.cluster_id:
-        return "another metadata table"
-    return f"the cluster {found.cluster_id}"

@@ -87,12 +87,6 @@ def likely_voters(tables: VoterTables) -> Sequence[VoterKey]:
     return [view.key, *others[: majority - 1]]
 
 
-def _snapshots_of(
-    tables: VoterTables, key: VoterKey
-) -> tuple[VoterKey, Collection[OffsetAndEpoch]]:
-    return key, tables.log_of(key).snapshots()
-
-
 def newest_snapshot(
     raft_log: RaftLog,
     found: Iterable[tuple[VoterLog, Collection[OffsetAndEpoch]]],
@@ -633,8 +627,8 @@ class QuorumLog:
         bound = view.log.end_offset if to_offset is None else to_offset
         tables = self.tables
         found: dict[VoterKey, Collection[OffsetAndEpoch]] = {}
-        names = partial(_snapshots_of, tables)
-        for key, ends in tables.each(tables.voters.keys, names):
+        names = tables.each(tables.voters.keys, lambda key: (key, tables.log_of(key).snapshots()))
+        for key, ends in names:
             found[key] = ends
             if view.key in found and tables.voters.is_majority(found):
                 break
