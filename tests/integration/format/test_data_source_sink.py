@@ -96,6 +96,7 @@ def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
         assert of_key == [value for each, value in given if each == key]
 
 
+@pytest.mark.long
 def test_two_queries_of_one_driver_append_side_by_side(spark, disks, new_topic, checkpoint):
     """Spark lends its idle workers to both, in turn: after their first batches each has two."""
     topics = {name: (new_topic(f"-{name}"), new_topic(f"-copy-{name}")) for name in "ab"}

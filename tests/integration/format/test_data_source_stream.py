@@ -104,6 +104,7 @@ def check_waits(query):
     assert query.exception() is None
 
 
+@pytest.mark.long
 def test_a_stream_waits_for_its_metadata_root_while_it_runs_and_when_it_starts(
     spark, disks, checkpoint
 ):
