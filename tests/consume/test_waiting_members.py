@@ -64,14 +64,3 @@ def test_a_loop_waits_for_the_end_of_the_member_behind_it_though_one_further_beh
     assert set(members) == {"a", "m"}
     assert found == [0, 1, 2] * len(members["m"].owned)
     assert len(members["a"].owned | members["m"].owned) == 3
-
-
-def test_a_loop_of_a_member_alone_waits_for_nobody(loop):
-    reader = Reader(3, is_member=True)
-    reader.have_turns()
-    assert loop(reader) == [0, 1, 2]
-    ended_ms = reader.clock.monotonic_ms()
-
-    assert loop(reader) == []
-
-    assert reader.clock.monotonic_ms() - ended_ms < 2 * TIMEOUT_MS

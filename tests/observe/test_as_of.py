@@ -13,7 +13,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from tests.cluster.disks import files_below, isr_of, records, values_of
+from tests.cluster.disks import files_below, records, values_of
 
 OF_THE_PAST = {
     "broker_history",
@@ -103,30 +103,6 @@ def test_the_cluster_can_be_opened_as_of_every_decision_by_offset_and_by_time(di
         assert reopen(disks, moment).image == last
 
 
-def test_an_offset_in_the_middle_of_a_decision_leaves_the_decision_out(disks, cluster):
-    cluster.create_topic("wide", partitions=4, replication_factor=1)
-    decision = cluster._metadata.history()[-1]
-    assert len(decision.records) > 4
-
-    past = reopen(disks, decision.base_offset + 2)
-
-    assert past.image.offset == decision.base_offset
-    assert "wide" not in past.image.topic_ids
-
-
-def test_a_history_entry_exists_at_its_own_time_and_not_a_moment_before(disks, cluster):
-    disks.take_away(1)
-    cluster.run_controller()
-    entry = cluster.history("orders", 0)[-1]
-
-    at_that_time = reopen(disks, entry.time)
-    before = reopen(disks, entry.metadata_offset)
-
-    assert at_that_time.history("orders", 0)[-1] == entry
-    assert isr_of(at_that_time, "orders") == [2, 3]
-    assert isr_of(before, "orders") == [1, 2, 3]
-
-
 def test_a_topic_deleted_since_is_described_and_read_while_its_records_exist(disks, cluster):
     then = cluster.image.offset
     cluster.delete_topic("orders")
@@ -150,28 +126,6 @@ def test_records_of_the_past_are_read_from_replicas_of_now(disks, cluster):
     disks.take_away(3)
     with pytest.raises(KafkaStorageError, match="can't be read from any replica"):
         values_of(reopen(disks, then), "orders")
-
-
-def test_the_past_is_reached_from_a_snapshot_that_is_old_enough(disks, cluster):
-    before = cluster.image.offset
-    cluster.create_topic("large", partitions=1100, replication_factor=1)
-    cluster.append("orders", records(b"c"))
-    cluster.close()
-    [snapshot] = (disks.metadata_root / "snapshots").glob("*.parquet")
-    end = int(snapshot.name.split("-")[0])
-    now = disks.open()
-    now.append("orders", records(b"d"))
-    then = now.image
-    whole = MetadataImage().replay(*now._metadata.history())
-
-    # Older than the snapshot: the log alone. Later: the log's first file is not read again.
-    assert reopen(disks, before).image.topic_ids.keys() == {"orders"}
-    assert then == whole
-    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
-    first.rename(disks.base / "first.parquet")
-    past = reopen(disks, then.offset)
-    assert past.image == whole
-    assert then.offset > end > before
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -1,8 +1,5 @@
 """What if, and what would have been, asked of clusters on real tables."""
 
-import pytest
-
-from kafka_on_spark.base.errors import InvalidRequestError
 from tests.cluster.disks import records
 from tests.fsck.lives import live
 
@@ -78,11 +75,6 @@ def test_a_partition_that_waited_would_have_been_led_by_another(disks):
     assert found.instead.lost_records_max == 2
     assert found.instead.offline_seconds < found.recorded.offline_seconds
     assert cluster.replay({"min.insync.replicas": 2}).instead.refused_records == 2
-
-
-def test_a_partition_needs_its_topic(disks):
-    with pytest.raises(InvalidRequestError, match="Name its topic"):
-        disks.cluster.history(partition=0)
 
 
 def test_the_whole_history_has_every_topic_and_brokers_have_their_own(disks):

@@ -5,9 +5,6 @@ import pytest
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
-from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit
-from kafka_on_spark.store.delta.table_history import table_steps
-from kafka_on_spark.store.roots import RootFiles
 from tests.builders import BEGINNING
 from tests.store.damages import empty
 from tests.store.delta.cleaning import check_whole, checkpoints_of, copied, live_once
@@ -58,15 +55,6 @@ def test_a_checkpoint_without_bytes_is_none_of_those_that_are_kept(cleaned, uri)
 
 
 # Readers of the whole history
-
-
-def test_an_audit_begins_at_the_oldest_kept_checkpoint(cleaned, uri):
-    steps = list(table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=False))
-
-    assert isinstance(steps[0], TableCheckpoint)
-    assert steps[0].version == 40
-    commits = [step.version for step in steps if isinstance(step, TableCommit)]
-    assert commits == list(range(41, 66))
 
 
 LEAVES_A_GAP = pytest.mark.damaged("a commit is missing")

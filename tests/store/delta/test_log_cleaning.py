@@ -1,7 +1,6 @@
 """Cleaning: old commits go in order, and whatever stops a cleaner, the table opens and goes on."""
 
 import os
-import shutil
 from itertools import combinations
 
 import pytest
@@ -68,13 +67,6 @@ def test_whichever_two_checkpoints_are_damaged_one_is_left_with_all_commits_afte
             first = first_kept(checkpoints)
             left = [each for each in checkpoints if each >= first]
             assert first == 0 or len(left) >= 3
-
-
-def test_a_table_that_was_removed_is_not_made_again(log, uri):
-    shutil.rmtree(uri)
-
-    assert clean(uri) == 0
-    assert not os.path.exists(uri)
 
 
 def test_commits_also_stay_for_two_minutes_by_the_times_of_the_root(uncleaned, uri, monkeypatch):
