@@ -197,7 +197,7 @@ COMMANDS: Final[Mapping[str, Command[Any]]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What an AdminRequestRecord says: the command, its arguments as JSON holds them, the process
-    that asks, and how long it waits (`deadline_at_ms`: by its wall clock)."""
+    that asks, and how long it waits (`deadline_at_ms`: by the times of commits)."""
 
     command: Command[Any]
     arguments: Mapping[str, Any]
@@ -239,19 +239,13 @@ def request_of(record: AdminRequestRecord) -> Request:
 
 
 def answer(
-    image: MetadataImage,
-    record: AdminRequestRecord,
-    id_source: IdSource,
-    *,
-    now_ms: int,
-    unseen_ms: int | None,
+    image: MetadataImage, record: AdminRequestRecord, id_source: IdSource
 ) -> ControllerResult[bool]:
     """Decide a pending request: its records and its result, in one commit.
 
-    Nothing, and False, if it has a result already. `unseen_ms`: how long ago the deciding process
-    last read requests before now, by its own clock; None: never. If that is less than the request's
-    timeout, the request is not late, whatever two wall clocks say; only an older one is held
-    against its deadline.
+    Nothing, and False, if it has a result already. The process that asked has stopped waiting once
+    the newest commit is later than the request's deadline: a controller commits when it claims, and
+    each time that it renews its lease.
     """
     if record not in image.requests:
         return ControllerResult([], False)
@@ -260,8 +254,7 @@ def answer(
     try:
         request = request_of(record)
         cause = f"{request.command.name} asked for by {request.asked_by}"
-        is_new = unseen_ms is not None and unseen_ms < request.timeout_ms
-        if not is_new and now_ms > request.deadline_at_ms:
+        if image.time_ms > request.deadline_at_ms:
             raise RequestTimedOutError(
                 f"nobody has decided on {request.command.name} in the"
                 f" {request.timeout_ms} ms given: it was not run, ask again"
@@ -324,23 +317,11 @@ def serve_requests(term: Term, id_source: IdSource) -> None:
     Raises:
         NotControllerError: Another controller has claimed.
     """
-    is_read = term.read_if_needed()
+    term.read_if_needed()
     term.renew()
-    answered_at_ms, now_ms = term.answered_at_ms, term.clock.monotonic_ms()
-    unseen_ms = None if answered_at_ms is None else now_ms - answered_at_ms
     for record in term.metadata.image.requests:
-        term.submit(
-            partial(
-                answer,
-                record=record,
-                id_source=id_source,
-                now_ms=term.clock.now_ms(),
-                unseen_ms=unseen_ms,
-            )
-        )
+        term.submit(partial(answer, record=record, id_source=id_source))
         term.renew()
-    if is_read:  # what the next reading finds has come since
-        term.answered_at_ms = now_ms
 
 
 def run_command(node: Node, command: Command[T], **arguments: object) -> T:
@@ -363,7 +344,7 @@ def run_command(node: Node, command: Command[T], **arguments: object) -> T:
         arguments=to_json(arguments),
         asked_by=node.controller_id,
         timeout_ms=timeout_ms,
-        deadline_at_ms=node.clock.now_ms() + timeout_ms,
+        deadline_at_ms=node.metadata.clock.now_ms() + timeout_ms,
     )
     record = request_record(request, node.ids.new_uuid())
     watch = LeaseWatch(node.clock)
@@ -407,8 +388,7 @@ def _answer_alone(
     """Decide the request of this process in the place of a controller that does not renew."""
     if not watch.is_over(image):
         return ControllerResult([], False)
-    answered = answer(image, record, node.ids, now_ms=node.clock.now_ms(), unseen_ms=None)
-    return alone(image, answered, node.controller_id, ONE_COMMAND)
+    return alone(image, answer(image, record, node.ids), node.controller_id, ONE_COMMAND)
 
 
 def _wait_for_answer(

@@ -117,12 +117,11 @@ class Term:
         self, metadata: MetadataDecider, clock: Clock, *, controller_id: str, timeout_ms: int
     ) -> None:
         self.metadata = metadata
-        self.clock = clock
+        self._clock = clock
         self._controller_id = controller_id
         self.epoch: ControllerEpoch  # once it has claimed
         self._timeout_ms = timeout_ms
         self.renewed_at_ms = self._read_at_ms = clock.monotonic_ms()
-        self.answered_at_ms: int | None = None
 
     @classmethod
     def claim(
@@ -179,14 +178,12 @@ class Term:
                 f" {newest.controller_epoch}"
             )
 
-    def read_if_needed(self) -> bool:
-        """Read the log, unless a small question says that nothing is new; return whether it did."""
-        now_ms = self.clock.monotonic_ms()
-        if now_ms - self._read_at_ms < READ_MS and not self.metadata.has_next():
-            return False
-        self.metadata.catch_up()
-        self._read_at_ms = now_ms
-        return True
+    def read_if_needed(self) -> None:
+        """Read the log, unless a small question says that nothing is new."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._read_at_ms >= READ_MS or self.metadata.has_next():
+            self.metadata.catch_up()
+            self._read_at_ms = now_ms
 
     def renew(self) -> None:
         """Renew the lease if that is due.
@@ -194,7 +191,7 @@ class Term:
         Raises:
             NotControllerError: Another controller has claimed.
         """
-        image, now_ms = self.metadata.image, self.clock.monotonic_ms()
+        image, now_ms = self.metadata.image, self._clock.monotonic_ms()
         self.check(image)
         if now_ms - self.renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:
             return

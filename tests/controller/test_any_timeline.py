@@ -87,8 +87,8 @@ def fence_in_two(image, broker_id, cause):
     return ControllerResult(result.records[:1], result.response)
 
 
-def answer_without_result(image, record, id_source, **when):
-    result = answer(image, record, id_source, **when)
+def answer_without_result(image, record, id_source):
+    result = answer(image, record, id_source)
     return ControllerResult(result.records[:-1] or result.records, result.response)
 
 

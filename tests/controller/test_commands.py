@@ -3,6 +3,7 @@
 import json
 from functools import partial
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -128,19 +129,16 @@ def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
 def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew_ms):
     active = world.controller()
-    serve_requests(active, world.id_source)
-    command, arguments = create("orders")
-    request = Request(
-        command=command,
-        arguments=arguments,
-        asked_by="me",
-        timeout_ms=5_000,
-        deadline_at_ms=world.clock.now_ms() + skew_ms,
+    world.while_waiting(lambda: serve_requests(active, world.id_source))
+    process = world.process("me")
+    now_ms = world.clock.now_ms
+    process.clock = SimpleNamespace(
+        now_ms=lambda: now_ms() + skew_ms,
+        monotonic_ms=world.clock.monotonic_ms,
+        sleep_ms=world.clock.sleep_ms,
     )
-    record = request_record(request, "id")
-    world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
 
-    serve_requests(active, world.id_source)
+    run(process, create("orders"), timeout_ms=5_000)
 
     assert world.image.topic_ids.keys() == {"orders"}
 

@@ -7,7 +7,6 @@ from kafka_on_spark.controller.commands import serve_requests
 from kafka_on_spark.controller.lease import claim, is_held_by, next_controller_epoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
-from tests.controller.controlled import create, pending
 
 
 def image(epoch, controller_id="other"):
@@ -91,21 +90,3 @@ def test_a_claim_that_no_look_shows_ends_the_term_within_a_second(world, active)
 
     with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
         serve_requests(active, world.id_source)
-
-
-def test_a_request_that_another_thread_has_read_does_not_make_an_older_one_a_new_one(world, active):
-    looks = Looks(active)
-    looks.shows = True
-    serve_requests(active, world.id_source)
-    looks.shows = False
-    pending(world, create("orders"))
-    looks._catch_up()  # by a thread that makes rounds
-    world.clock.advance(100)
-    pending(world, create("late"), timeout_ms=600)
-    world.clock.advance(400)
-    serve_requests(active, world.id_source)  # answers what that thread has read
-    world.clock.advance(500)
-
-    serve_requests(active, world.id_source)
-
-    assert (world.image.topic_ids.keys(), world.image.requests) == ({"orders"}, ())

@@ -142,7 +142,7 @@ class Timeline:
         return direct.response
 
     def _answered(self, record):
-        return answer(self.image, record, self.id_source, now_ms=NOW_MS, unseen_ms=None)
+        return answer(self.image, record, self.id_source)
 
     # What nobody asks for
 
