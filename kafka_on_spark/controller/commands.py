@@ -239,13 +239,18 @@ def request_of(record: AdminRequestRecord) -> Request:
 
 
 def answer(
-    image: MetadataImage, record: AdminRequestRecord, id_source: IdSource
+    image: MetadataImage,
+    record: AdminRequestRecord,
+    id_source: IdSource,
+    *,
+    is_withdrawn: bool = False,
 ) -> ControllerResult[bool]:
     """Decide a pending request: its records and its result, in one commit.
 
-    Nothing, and False, if it has a result already. The process that asked has stopped waiting once
-    the newest commit is later than the request's deadline: a controller commits when it claims, and
-    each time that it renews its lease.
+    Nothing, and False, if it has a result already. `is_withdrawn`: the process that asked stops
+    waiting, so the request is not run. It has stopped for sure once the newest commit is later than
+    the request's deadline: a controller commits when it claims, and each time that it renews its
+    lease.
     """
     if record not in image.requests:
         return ControllerResult([], False)
@@ -254,10 +259,11 @@ def answer(
     try:
         request = request_of(record)
         cause = f"{request.command.name} asked for by {request.asked_by}"
-        if image.time_ms > request.deadline_at_ms:
+        if is_withdrawn or image.time_ms > request.deadline_at_ms:
+            controller = None if image.controller is None else image.controller.controller_id
             raise RequestTimedOutError(
-                f"nobody has decided on {request.command.name} in the"
-                f" {request.timeout_ms} ms given: it was not run, ask again"
+                f"{request.command.name} was not run: {controller or 'no controller'} has not"
+                f" decided on it in the {request.timeout_ms} ms given; ask again"
             )
         result = request.command.decide(image, id_source, request.arguments)
         decided.extend(result.records)
@@ -271,24 +277,6 @@ def answer(
         text = json.dumps({"code": UNKNOWN_SERVER_ERROR, "error": said})
     answered = AdminResultRecord(request=record.request, result=text, cause=cause)
     return ControllerResult([*decided, answered], True)
-
-
-def withdraw(
-    image: MetadataImage, record: AdminRequestRecord, *, timeout_ms: int
-) -> ControllerResult[None]:
-    """Decide that a request is not run, since the process that asked stops waiting; nothing if it
-    has a result."""
-    if record not in image.requests:
-        return ControllerResult([], None)
-    controller = None if image.controller is None else image.controller.controller_id
-    error = RequestTimedOutError(
-        f"controller {controller} has not answered in {timeout_ms} ms, and the request was"
-        " withdrawn: nothing was done, ask again"
-    )
-    withdrawn = AdminResultRecord(
-        request=record.request, result=refusal_text(error), cause="withdrawn by who asked"
-    )
-    return ControllerResult([withdrawn], None)
 
 
 def refusal_text(error: KafkaOnSparkError) -> str:
@@ -403,8 +391,8 @@ def _wait_for_answer(
     Raises:
         Those of UNTOLD.
     """
-    clock, timeout_ms = node.clock, node.timeout_ms
-    deadline_ms = clock.monotonic_ms() + timeout_ms
+    clock = node.clock
+    deadline_ms = clock.monotonic_ms() + node.timeout_ms
     pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
     while result_of() is None:
         left_ms = deadline_ms - clock.monotonic_ms()
@@ -412,7 +400,7 @@ def _wait_for_answer(
         if result_of() is not None:
             break
         if clock.monotonic_ms() >= deadline_ms:
-            node.submit(partial(withdraw, record=record, timeout_ms=timeout_ms))
+            node.submit(partial(answer, record=record, id_source=node.ids, is_withdrawn=True))
             break
         if watch.is_over(image):
             with suppress(*UNTOLD):

@@ -228,17 +228,6 @@ def deal(
     return dealt
 
 
-def move_rate(partition: PartitionRegistration, follower: BrokerId | None) -> int | None:
-    """Return the rate that a fetch keeps to as a part of a reassignment; None: no limit.
-
-    A follower in sync keeps up unthrottled, so that the reassignment comes to its end.
-    """
-    if follower is None or follower in partition.isr:
-        return None
-    is_coming = follower in partition.adding_replicas
-    return partition.throttle_bytes_per_s if is_coming else None
-
-
 def is_named(throttled_replicas: str, partition: int, broker_id: BrokerId) -> bool:
     """Return whether a list of throttled replicas ("*" or "0:1,0:2") names a replica."""
     if throttled_replicas == "*":
@@ -427,10 +416,12 @@ def _limits_of(
         if (rate := settings.integer(f"{name}.rate")) != UNLIMITED
         and is_named(settings.text(f"{name}.replicas"), order.key.partition, broker_id)
     ]
-    of_move = move_rate(order.partition, order.follower.broker_id)
-    return (
-        (*limits, Limit(f"moves at {of_move}", of_move)) if of_move is not None else tuple(limits)
-    )
+    of_move = order.partition.throttle_bytes_per_s
+    is_coming = order.follower.broker_id in order.partition.adding_replicas
+    # A follower in sync keeps up unthrottled, so that the reassignment comes to its end.
+    if of_move is not None and is_coming and order.follower.broker_id not in order.partition.isr:
+        limits.append(Limit(f"moves at {of_move}", of_move))
+    return tuple(limits)
 
 
 def check_request(

@@ -23,6 +23,7 @@ from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset, PartitionKey,
 from kafka_on_spark.controller.election import change_record, elect_by_inspections, elect_where_none
 from kafka_on_spark.controller.inspections import inspect_replica, inspections_of
 from kafka_on_spark.controller.preparing_roots import write_what_roots_obey
+from kafka_on_spark.controller.reassignment import registered_partition
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replicas import ReplicaStore, commit_decided
 from kafka_on_spark.log.state import ReplicaAddress, address_of
@@ -161,7 +162,9 @@ def lead_anew(node: Node) -> ForcedElectionsReport:
     after = metadata.catch_up()
     generations = {key: each.unclean_generation for key, each in image.partitions()}
     unclean = {
-        key for key in elected if _registered(after, key).unclean_generation > generations[key]
+        key
+        for key in elected
+        if registered_partition(after, key).unclean_generation > generations[key]
     }
     return ForcedElectionsReport(
         fenced_count=len(fenced),
@@ -183,7 +186,9 @@ def _fence(node: Node, keys: Sequence[PartitionKey]) -> set[tuple[PartitionKey, 
         node.submit(partial(raise_above, fences=fences, cause="above the fences of its replicas"))
         image = node.metadata.catch_up()
         fenced = _ask_each(image, keys, partial(_fenced, node.replicas, image))
-        if all(fence <= _registered(image, each.key).leader_epoch for each, fence in fenced):
+        if all(
+            fence <= registered_partition(image, each.key).leader_epoch for each, fence in fenced
+        ):
             return {(each.key, each.broker_id) for each, _ in fenced}
     raise KafkaStorageError(
         "processes of the old generation keep leading partitions anew: stop them, and force again"
@@ -230,7 +235,7 @@ def _fenced(
     replicas: ReplicaStore, image: MetadataImage, address: ReplicaAddress
 ) -> LeaderEpoch | None:
     """Fence a replica; return its fence, which is higher where somebody was quicker."""
-    leader_epoch = _registered(image, address.key).leader_epoch
+    leader_epoch = registered_partition(image, address.key).leader_epoch
     try:
         state = commit_decided(
             replicas.open(address),
@@ -244,12 +249,6 @@ def _fenced(
         log.info("a replica can't be fenced: %s: %s", address, error)
         return None
     return state.leader_epoch
-
-
-def _registered(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
-    partition = image.partition(key)
-    assert partition is not None, "it has replicas"
-    return partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,9 +174,22 @@ class AppendWatch:
 
     def _leave_refusing(self, refusing: Iterable[BrokerId]) -> None:
         """Have others lead and be in sync in place of roots that refuse writes: any (`refusing`),
-        or those of this append."""
-        refused = self._ask_refusing(refusing)
-        if not refused:
+        or those of this append. Each broker is asked again, as the disk that is registered, by a
+        write of the size that failed."""
+        brokers, suspects = self._metadata.image.brokers, set(refusing)
+        # What was met before is asked for again: a process whose writes most roots refuse is at
+        # fault itself, whichever it has met first.
+        sizes = {each: known.refused.size_bytes for each, known in brokers.items() if known.refused}
+        for wait in self._waits.values():
+            suspects |= wait.refused
+            for each in wait.refused:
+                sizes[each] = max(wait.size_bytes, sizes.get(each, 0))
+        if not suspects:
+            return
+        orders = probe_orders(brokers.values(), self._session_ms(), sizes)
+        results = probe_where_it_appends(self._node, orders)
+        refused = refused_writes(orders, results, self._node.host)
+        if refused.keys().isdisjoint(suspects):
             return
         tried = {each.key: each.partition for each in self._waits.values()}
         gone_on = self._metadata.submit(
@@ -188,24 +201,6 @@ class AppendWatch:
             log.warning("%s", self._in_words(key, f"goes on without {_refusing(refused)}"))
         self._refuse_most = refusing_most(refused, self._metadata.image)
         self._refused = refused
-
-    def _ask_refusing(self, refusing: Iterable[BrokerId]) -> dict[BrokerId, RefusedWrite]:
-        """Return which brokers refuse writes, if one does that an append needs: each is asked
-        again, as the disk that is registered, by a write of the size that failed."""
-        brokers, suspects = self._metadata.image.brokers, set(refusing)
-        # What was met before is asked for again: a process whose writes most roots refuse is at
-        # fault itself, whichever it has met first.
-        sizes = {each: known.refused.size_bytes for each, known in brokers.items() if known.refused}
-        for wait in self._waits.values():
-            suspects |= wait.refused
-            for each in wait.refused:
-                sizes[each] = max(wait.size_bytes, sizes.get(each, 0))
-        if not suspects:
-            return {}
-        orders = probe_orders(brokers.values(), self._session_ms(), sizes)
-        results = probe_where_it_appends(self._node, orders)
-        refused = refused_writes(orders, results, self._node.host)
-        return {} if refused.keys().isdisjoint(suspects) else refused
 
     def refused(
         self, key: PartitionKey, *, is_appended: bool, may_be_appended: bool

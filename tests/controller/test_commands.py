@@ -26,6 +26,7 @@ from kafka_on_spark.controller.commands import (
     CREATE_TOPIC,
     Command,
     Request,
+    answer,
     from_json,
     refusal_text,
     request_of,
@@ -33,7 +34,6 @@ from kafka_on_spark.controller.commands import (
     response_of,
     serve_requests,
     to_json,
-    withdraw,
 )
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
@@ -105,7 +105,9 @@ def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
 
     def withdraw_first(*arguments, **named):
         world.log.append = append
-        asker.submit(partial(withdraw, record=record, timeout_ms=1), timeout_ms=1000)
+        asker.submit(
+            partial(answer, record=record, id_source=None, is_withdrawn=True), timeout_ms=1000
+        )
         return append(*arguments, **named)
 
     world.log.append = withdraw_first
