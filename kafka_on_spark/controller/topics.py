@@ -106,12 +106,8 @@ def create_topic(
             replication_factor = settings.integer("default.replication.factor")
         _check_partition_count(partition_count)
         check_whole_number(replication_factor, "replication_factor", InvalidReplicationFactorError)
-        assignment = place_partitions(
-            image.brokers.values(),
-            partition_count=partition_count,
-            replication_factor=replication_factor,
-            random_below=random_below,
-        )
+        stripes = Stripes(image.brokers.values(), random_below)
+        assignment = stripes.place_all(partition_count, replication_factor)
     topic_id = TopicId(new_uuid())
     records: list[Record] = [
         TopicRecord(
@@ -203,12 +199,8 @@ def add_partitions(
             image, replica_assignment, range(count, to), replication_factor=factor
         )
     else:
-        assignment = place_partitions(
-            image.brokers.values(),
-            partition_count=to - count,
-            replication_factor=factor,
-            random_below=random_below,
-        )
+        stripes = Stripes(image.brokers.values(), random_below)
+        assignment = stripes.place_all(to - count, factor)
     # Each unclean election is a record of the log: no generation is as high as the log's end.
     generation = int(image.offset) if topic.was_shrunk else 0
     records: list[Record] = [
@@ -425,18 +417,6 @@ def checked_replicas(image: MetadataImage, name: object, replicas: object) -> tu
     return tuple(map(BrokerId, brokers))
 
 
-def place_partitions(
-    brokers: Iterable[BrokerRegistration],
-    *,
-    partition_count: int,
-    replication_factor: int,
-    random_below: RandomBelow,
-) -> list[tuple[BrokerId, ...]]:
-    """Return the replicas of each of `partition_count` new partitions."""
-    stripes = Stripes(brokers, random_below)
-    return [stripes.place(replication_factor) for _ in range(partition_count)]
-
-
 class BrokerRing:
     """Brokers given out one after the other; each epoch begins one broker further."""
 
@@ -491,6 +471,10 @@ class Stripes:
         self._random_below = random_below
         self._epoch = 0
         self._offset = random_below(len(self._names)) if self._names else 0
+
+    def place_all(self, count: int, replication_factor: int) -> list[tuple[BrokerId, ...]]:
+        """Return the replicas of each of the next `count` partitions."""
+        return [self.place(replication_factor) for _ in range(count)]
 
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
         """Return the replicas of the next partition; the first is on an active broker."""

@@ -18,11 +18,11 @@ from kafka_on_spark.base.errors import (
     TopicAlreadyExistsError,
 )
 from kafka_on_spark.controller.topics import (
+    Stripes,
     add_partitions,
     alter_cluster_configs,
     alter_configs,
     create_topic,
-    place_partitions,
     remove_partitions,
 )
 from kafka_on_spark.metadata.records import (
@@ -279,12 +279,8 @@ def test_partitions_are_not_removed(partitions, how, error, words):
 
 
 def place(ids, *, partitions, factor, fenced="", racks="", seed=0):
-    return place_partitions(
-        cluster_of(ids, fenced=fenced, racks=racks).values(),
-        partition_count=partitions,
-        replication_factor=factor,
-        random_below=Random(seed).randrange,
-    )
+    brokers = cluster_of(ids, fenced=fenced, racks=racks).values()
+    return Stripes(brokers, Random(seed).randrange).place_all(partitions, factor)
 
 
 def draws(script):
@@ -329,11 +325,7 @@ def test_every_small_cluster_is_placed_soundly():
 
 
 def test_with_racks_neighbours_are_in_different_racks():
-    placed = place_partitions(
-        cluster_of("0 1 2 3 4 5", racks="a a b b c c").values(),
-        partition_count=3,
-        replication_factor=3,
-        random_below=draws([]),
-    )
+    brokers = cluster_of("0 1 2 3 4 5", racks="a a b b c c").values()
+    placed = Stripes(brokers, draws([])).place_all(3, 3)
 
     assert placed == [(0, 2, 4), (3, 5, 1), (4, 0, 2)]
