@@ -143,7 +143,7 @@ def plans() -> list[Plan]:
 
 RARE = {
     "an append is acknowledged by its chain digest, not by its offset": eager(62),
-    "a round counts no inspection that is newer than its image": dozing(387),
+    "a round counts no inspection that is newer than its image": dozing(479),
     "a replica is taken back only with all of its files": damaged(15),
     "a follower whose newest commit is cleaned opens the table anew": sleepy(5),
     "a commit that was left behind may land: it is never called not written": hanging(42),

@@ -62,6 +62,7 @@ CLEANING_MUTANTS = [
     Mutant(
         "a follower names what it copies by its own fence",
         ((Batch, "named_under", lambda batch, leader_epoch: batch),),
+        seed=3,
         invariant="I26 added under its fence",
     ),
     Mutant(
