@@ -254,13 +254,19 @@ class RootFiles:
         """
         return self._ask("HEAD", "read the size of", path, lambda files: files.size_of(path))
 
-    def stamp(self, path: str) -> FileStamp | None:
-        """Return which file stands at a path; None if there is none."""
-        return self._ask("HEAD", "read the state of", path, lambda files: files.stamp_at(path))
-
     def stamps(self, paths: Sequence[str]) -> list[FileStamp | None]:
-        """Return which files stand at some paths, in this order."""
-        return within(self.url, lambda: [self.stamp(each) for each in paths])
+        """Return which files stand at some paths, in one step and in this order."""
+        count_request("HEAD", self.url, len(paths))
+        found: list[FileStamp | None] = [None] * len(paths)
+
+        def look() -> None:
+            for place, path in enumerate(paths):
+                with suppress(*ABSENT):
+                    found[place] = self._on(path).stamp_at(path)
+
+        with self._translating_errors("read the state of", self.url):
+            within(self.url, look, SHORT)
+        return found
 
     def time_and_size(self, path: str) -> tuple[int, int] | None:
         """Return when a file was written, by its root's clock, ms since 1970 UTC, and its bytes;

@@ -84,7 +84,7 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
     A store's answer may be cut off, or be of an object that was replaced meanwhile.
     """
     found = files.read_stamped(path, CHECKPOINT_BYTES_MAX)
-    if found is None or len(found[0]) != files.size(path) or found[1] != files.stamp(path):
+    if found is None or len(found[0]) != files.size(path) or [found[1]] != files.stamps([path]):
         return None
     return found[0]
 
