@@ -412,7 +412,7 @@ class Settings:
                 return layer[name]
         return SETTINGS[name].default
 
-    @property
+    @cached_property
     def policies(self) -> list[str]:
         """What a topic's cleanup.policy has: "delete" if its records may be deleted, "compact"."""
         return [word.strip() for word in self.text("cleanup.policy").split(",")]

@@ -223,13 +223,6 @@ class AppendRounds:
 
         Each round commits what is ready; a partition that waits goes into a later round.
         """
-        self._rounds()
-        if self._metadata.suspects:
-            inspect_findings(self._node)
-        return self.batches
-
-    def _rounds(self) -> None:
-        """Try all batches, round by round, until each is answered."""
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         ready = self.batches
         while True:
@@ -238,12 +231,12 @@ class AppendRounds:
                 self._give_up()
             pending = self._pending()
             if not pending:
-                return
+                break
             left_ms = self._deadline_ms - self._node.clock.monotonic_ms()
             is_stuck = all(each.running is not None for each in pending)
             if left_ms < (OTHER_TRIES_MS if is_stuck else 0):
                 self._give_up()
-                return
+                break
             self._waiting().update(
                 wait_of(
                     each.key,
@@ -266,6 +259,9 @@ class AppendRounds:
                 for each in self._pending()
                 if each.running is None and not self._is_blocked(each.key)
             ]
+        if self._metadata.suspects:
+            inspect_findings(self._node)
+        return self.batches
 
     def read_leaders(
         self, keys: Sequence[PartitionKey], fence: ProducerRun | None = None
