@@ -182,8 +182,13 @@ class RootFiles:
         written: list[tuple[str, str]] = []
         try:
             for path, pieces in files:
-                write = partial(self._write, path, pieces, written)
-                within(self.url, write, LONG)
+                count_request("PUT", path)
+                with self._translating_errors("write", path, _OURS):
+                    if not is_local(path):
+                        within(self.url, partial(self._on(path).write, path, pieces), LONG)
+                        continue
+                    write = partial(write_temporary, path, pieces, is_flushed=False)
+                    written.append((within(self.url, write, LONG), path))
             if is_flushed:
                 self.flush([temporary for temporary, _ in written])
             while written:
@@ -197,14 +202,6 @@ class RootFiles:
                 # The disk may be gone or hang; the first failure is raised already.
                 with suppress(OSError, KafkaStorageError):
                     within(self.url, partial(local_files.delete_file, temporary), SHORT)
-
-    def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
-        count_request("PUT", path)
-        with self._translating_errors("write", path, _OURS):
-            if is_local(path):
-                written.append((write_temporary(path, pieces, is_flushed=False), path))
-            else:
-                self._on(path).write(path, pieces)
 
     def write_if_absent(self, path: str, content: bytes) -> bool:
         """Write a file, flushed, unless it exists; return whether this call wrote it.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -79,7 +80,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 from kafka_on_spark.metadata.quorum.voter_upkeep import VoterUpkeep
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
 from kafka_on_spark.metadata.snapshots import read_snapshot, snapshot_ends, write_snapshot
-from kafka_on_spark.store.deadlines import RootHangsError, on_root
+from kafka_on_spark.store.deadlines import RootHangsError, on_root, within
 from kafka_on_spark.store.delta.delta_files import log_folder
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
@@ -256,13 +257,12 @@ class VoterLog:
             if any(each.has_expired for each in batches):
                 self._take_snapshot(source)
         try:
-            return self._commit(table, change, batches)
+            return within(self.root, partial(self._commit, table, change, batches))
         except RootHangsError as error:
             raise CommitOutcomeUnknownError(error.message) from error
         except RootReadOnlyError as error:
             raise self._refusing(os.strerror(errno.EROFS)) from error
 
-    @on_root
     def _commit(
         self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
     ) -> VoterTable:
@@ -488,7 +488,6 @@ class VoterLog:
         except UNREADABLE:
             return False
 
-    @on_root
     def check_writable(self) -> None:
         """Check that this process may write to a local log's folder; a store is not asked."""
         refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
