@@ -328,18 +328,14 @@ def begin_puts(
     segment: Segment,
     content: Any,
     options: StorageOptions,
-    *,
-    flushes_folder: bool = False,
 ) -> dict[BrokerId, Write]:
-    """Begin to write a new segment to several replicas, flushed; return the writes, by broker.
-    `flushes_folder`: its name is durable afterwards, too."""
+    """Begin to write a new segment to several replicas, durably; return the writes, by broker."""
 
     def put(address: ReplicaAddress) -> None:
         create_folder(address, options)
         path = f"{address.folder}/{segment.file_name}"
         RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
-        if flushes_folder:
-            flush_folder(address, options)
+        flush_folder(address, options)
 
     return {each.broker_id: begin_at(each, partial(put, each)) for each in addresses}
 

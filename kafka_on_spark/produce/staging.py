@@ -54,10 +54,8 @@ from kafka_on_spark.log.segments import (
     RECORD_SCHEMA,
     TIMESTAMP,
     Write,
-    begin_at,
     begin_puts,
     ended,
-    flush_folder,
     new_segment,
 )
 from kafka_on_spark.log.state import ReplicaAddress, address_of
@@ -457,7 +455,6 @@ class Stager:
         self._bytes: dict[int, int] = {}
         self.buffered_bytes = 0
         self._staged: list[StagedSegment] = []
-        self._folders: dict[ReplicaAddress, None] = {}
         self._failed: dict[tuple[int, BrokerId], KafkaOnSparkError] = {}
 
     def add(self, batch: pa.RecordBatch, place: int) -> None:
@@ -516,14 +513,13 @@ class Stager:
                 raise no_such_partition(number, count)
         return numbers
 
-    def write(self, numbers: Iterable[int] | None = None, *, is_last: bool = False) -> None:
-        """Write the records that are held, of some partitions or of all; `is_last`: no more will
-        come. One partition is encoded after the other, while those before are written.
+    def write(self, numbers: Iterable[int] | None = None) -> None:
+        """Write the records that are held, of some partitions or of all. One partition is encoded
+        after the other, while those before are written.
 
-        A partition's last put flushes its folders, which makes the names of all its segments
-        durable. What reaches none of a target's `replicas` is written to its `others`.
+        What reaches none of a target's `replicas` is written to its `others`.
         """
-        begun: list[tuple[StagedSegment, bool, _Put]] = []
+        begun: list[tuple[StagedSegment, _Put]] = []
         writes = []
         targets = self._order.targets
         for number in sorted(self._bytes if numbers is None else numbers):
@@ -531,9 +527,7 @@ class Stager:
             self.buffered_bytes -= self._bytes.pop(number)
             if number in self._refused:
                 continue
-            parts = _of_readable_size(table)
-            is_whole = is_last and len(parts) == 1
-            for part in parts:
+            for part in _of_readable_size(table):
                 segment, content = new_segment(part, targets[number].leader_epoch)
                 staged = StagedSegment(
                     partition=number,
@@ -542,42 +536,28 @@ class Stager:
                     has_keyless=part.column("key").null_count > 0,
                 )
                 put: _Put = partial(
-                    begin_puts,
-                    segment=segment,
-                    content=content,
-                    options=self._options,
-                    flushes_folder=is_whole,
+                    begin_puts, segment=segment, content=content, options=self._options
                 )
                 writes.append(put(targets[number].replicas))
-                begun.append((staged, is_whole, put))
+                begun.append((staged, put))
         found = ended(writes, is_patient=self._is_patient)
         again = [place for place, failures in enumerate(found) if None not in failures.values()]
         others = []
         for place in again:
-            staged, _, put = begun[place]
+            staged, put = begun[place]
             others.append(put(targets[staged.partition].others))
         for place, of_others in zip(again, ended(others, is_patient=self._is_patient), strict=True):
             found[place] |= of_others
-        for (staged, is_whole, _), failures in zip(begun, found, strict=True):
-            self._take(staged, failures, has_flushed_folders=is_whole)
+        for (staged, _), failures in zip(begun, found, strict=True):
+            self._take(staged, failures)
 
-    def _take(
-        self, staged: StagedSegment, failures: _Failures, *, has_flushed_folders: bool
-    ) -> None:
-        number, target = staged.partition, self._order.targets[staged.partition]
-        holders = []
-        for address in (*target.replicas, *target.others):
-            if address.broker_id not in failures:
-                continue  # it was not needed
-            failure = failures[address.broker_id]
-            if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
-                self._failed[number, address.broker_id] = failure
-                continue
-            holders.append(address.broker_id)
-            if has_flushed_folders:
-                self._folders.pop(address, None)
-            else:
-                self._folders[address] = None
+    def _take(self, staged: StagedSegment, failures: _Failures) -> None:
+        number, holders = staged.partition, []
+        for broker_id, failure in failures.items():
+            if failure is None:
+                holders.append(broker_id)
+            else:  # perhaps of a flush, which is not trusted to succeed later
+                self._failed[number, broker_id] = failure
         self._staged.append(replace(staged, holders=tuple(holders)))
         if not holders:
             self._refused.setdefault(number, _reached_no_root(number, failures))
@@ -585,20 +565,10 @@ class Stager:
     def finish(self) -> list[StagedSegment]:
         """Write the rest; return all that was staged, durable, and the refusals.
 
-        A replica that a segment could not be put to, or whose folder can't be flushed, does not
-        count as a holder of the partition's segments.
+        A replica that a segment could not be put to does not count as a holder of the partition's
+        segments.
         """
-        self.write(is_last=True)
-        flushes: dict[int, dict[BrokerId, Write]] = {}
-        for address in self._folders:
-            of_partition = flushes.setdefault(address.key.partition, {})
-            flush = partial(flush_folder, address, self._options)
-            of_partition[address.broker_id] = begin_at(address, flush)
-        flushed = ended(list(flushes.values()), is_patient=self._is_patient)
-        for number, failures in zip(flushes, flushed, strict=True):
-            for broker_id, failure in failures.items():
-                if failure is not None:
-                    self._failed[number, broker_id] = failure
+        self.write()
         durable = []
         for each in self._staged:
             number = each.partition

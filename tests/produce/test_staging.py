@@ -298,15 +298,14 @@ def test_a_replica_that_failed_to_flush_the_last_segment_holds_none_of_those_bef
 ):
     """A flush that succeeds after one that failed may have written nothing."""
 
-    def fail_to_flush(addresses, *, flushes_folder, **rest):
-        writes = really(addresses, flushes_folder=flushes_folder, **rest)
-        return writes | ({2: KafkaStorageError("can't flush")} if flushes_folder else {})
+    def fail_to_flush(addresses, **rest):
+        return really(addresses, **rest) | {2: KafkaStorageError("can't flush")}
 
     really = staging.begin_puts
-    monkeypatch.setattr(staging, "begin_puts", fail_to_flush)
     stager = staging.Stager(order(partition_count=1), OPTIONS)
     stager.add(batch({}), 0)
     stager.write()
     stager.add(batch({}), 0)
+    monkeypatch.setattr(staging, "begin_puts", fail_to_flush)
 
     assert [each.holders for each in stager.finish()] == [(1,), (1,)]
