@@ -304,7 +304,9 @@ class MetadataReplay:
     ) -> None:
         if before is not None:
             self._add_all(step_flaws(before, after), offset, key)
-        self._add_all(compaction_flaws(before, after), offset, key)
+            if after.unclean_generation > before.unclean_generation:
+                before = None
+        self._add_all(compaction_flaws(before, after, after.high_watermark), offset, key)
 
     def _partition(self, key: PartitionKey, row: Row, offset: int) -> None:
         register, before = register_of(row), self.register(key)

@@ -1,4 +1,4 @@
-"""I1 to I6, I9, I12, I14, I16, I23, I27: a partition's replicas, held against each other.
+"""I1 to I4, I6, I9, I12, I14, I23, I27: a partition's replicas, held against each other.
 
 The registered chain digest (I23) decides below the high watermark, even where headers and digests
 of one replica were all forged to fit, and even against a majority; above it only the tables decide.
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.fsck.findings import Finding, FindingList, Place
+from kafka_on_spark.fsck.log_rules import bound_flaws
 from kafka_on_spark.fsck.registers import Member, PartitionTimeline, Register, Tenure
 from kafka_on_spark.fsck.trace import BatchLifetime, EpochSpan, LoggedBatch, ReplicaTrace
 from kafka_on_spark.log.compaction import COUNTERS
@@ -131,11 +132,7 @@ class PartitionAudit:
         for leadership in self._leaderships.values():
             self._commit(leadership)
         for trace in self._traces:
-            self._check_against_register(trace)
-            self._check_own_batches(trace)
-            for span in trace.spans:
-                if span.end_before is not None and span.end_adopted < span.end_before:
-                    self._check_cut(trace, span)
+            self._check_alone(trace)
         self._check_log_matching()
         for leadership in _leaderships(self._timelines[0]):
             self._check_advances(leadership)
@@ -143,13 +140,6 @@ class PartitionAudit:
         self._check_in_sync()
         self._check_leader()
         self._check_retained()
-        had_election = self._timelines[1].had_unclean_election
-        for trace in self._traces:
-            flaws = register_flaws(
-                trace, self._before, self._after, had_unclean_election=had_election
-            )
-            for sentence, offset in flaws:
-                self._add("I27", sentence, trace, offset=offset)
         return self._findings.all()
 
     def _add(
@@ -224,19 +214,16 @@ class PartitionAudit:
         *_, trace, span = min(found, key=lambda each: (each[0], each[1], each[2].broker_id))
         return trace, span
 
-    def _check_against_register(self, trace: ReplicaTrace) -> None:
-        if trace.fence is not None and trace.fence > self._after.leader_epoch:
-            self._add(
-                "I5",
-                f"the table is fenced at {trace.fence}, the metadata log knows leadership"
-                f" {self._after.leader_epoch}: the metadata went back",
-                trace,
-            )
-        if trace.log_start_offset > self._after.log_start_offset:
-            decided = f"the decided log start {self._after.log_start_offset}"
-            self._add("I16", f"the log starts at {trace.log_start_offset}, above {decided}", trace)
-
-    def _check_own_batches(self, trace: ReplicaTrace) -> None:
+    def _check_alone(self, trace: ReplicaTrace) -> None:
+        for flaw in bound_flaws(trace, self._after):
+            self._add(flaw.invariant, flaw.sentence, trace)
+        had_election = self._timelines[1].had_unclean_election
+        flaws = register_flaws(trace, self._before, self._after, had_unclean_election=had_election)
+        for sentence, offset in flaws:
+            self._add("I27", sentence, trace, offset=offset)
+        for span in trace.spans:
+            if span.end_before is not None and span.end_adopted < span.end_before:
+                self._check_cut(trace, span)
         for lifetime in trace.lifetimes:
             leadership = self._leaderships.get(lifetime.batch.leader_epoch)
             if not lifetime.is_own or leadership is None or leadership.leader == trace.member:
@@ -391,7 +378,7 @@ class PartitionAudit:
     def _check_leader(self) -> None:
         """Check that the leader has all committed records that are still kept (I2, I9)."""
         found = [trace for trace in self._traces if trace.member == self._before.leading]
-        if not found or found[0].fence != self._before.leader_epoch:
+        if not found or found[0].leader_epoch != self._before.leader_epoch:
             return  # it has not begun to lead, and proves itself when it does
         leader, mark, end = found[0], self._before.high_watermark, found[0].log_end_offset
         if end < mark:
@@ -462,7 +449,7 @@ def register_flaws(
     """
     progress = trace.compaction
     # A log that comes back by an unclean election may be compacted as was decided before it.
-    if trace.fence == after.leader_epoch and not had_unclean_election:
+    if trace.leader_epoch == after.leader_epoch and not had_unclean_election:
         for field in ("compacted_below", "tombstones_below"):
             own, decided = getattr(progress, field), getattr(after, field)
             if own > decided:

@@ -24,7 +24,7 @@ from kafka_on_spark.base.ids import (
     ReplicaUuid,
     TopicPartition,
 )
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 
 NO_LEADER: Final = -1
 Row = Mapping[str, Any]
@@ -214,16 +214,24 @@ def log_start_flaws(before: Registered, start: int, settings: Settings | None) -
         )
 
 
-def compaction_flaws(before: Register | None, after: Register) -> Iterator[Flaw]:
-    said = {name: f"{name} {getattr(after, name)}" for name in (*COMPACTION, "high_watermark")}
-    for lower, upper in pairwise(said):
-        if getattr(after, lower) > getattr(after, upper):
-            yield "I27", f"{said[lower]} is above {said[upper]}"
-    if before is None or after.unclean_generation > before.unclean_generation:
+def compaction_flaws(
+    before: Register | Compaction | None, after: Register | Compaction, high_watermark: int
+) -> Iterator[Flaw]:
+    """Yield what is wrong with a decision of compaction; `before`: the one before it, None if an
+    unclean election may have lowered it."""
+    now = [(name, getattr(after, name)) for name in COMPACTION]
+    for (lower, low), (upper, high) in pairwise([*now, ("high_watermark", high_watermark)]):
+        if low > high:
+            yield "I27", f"{lower} {low} is above {upper} {high}"
+    if before is None:
         return
-    for name in COMPACTION:
-        if getattr(after, name) < getattr(before, name):
-            yield "I27", f"{said[name]} comes after {getattr(before, name)}"
+    for name, value in now:
+        if value < getattr(before, name):
+            yield "I27", f"{name} {value} comes after {getattr(before, name)}"
+    cleaned, finished = after.cleaned_below, before.compacted_below
+    is_next = (after.compacted_below, cleaned) != (finished, before.cleaned_below)
+    if is_next and cleaned != finished:
+        yield "I27", f"cleaned_below {cleaned} follows a decision of compaction below {finished}"
 
 
 class Tenure(NamedTuple):

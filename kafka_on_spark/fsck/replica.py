@@ -1,4 +1,4 @@
-"""I5, I10, I11, I13 to I16, I19, I20, I25 to I27: one replica's table, replayed by version.
+"""I11, I15, I16, I19, I20, I25, I27: one replica's table, replayed by version.
 
 The tables do not record whether a payload digest covers timestamps, so it can't be computed again.
 A merge moves batches into another file and changes nothing of the log. So a batch that is merged
@@ -16,6 +16,13 @@ from typing import Final, NamedTuple, Protocol
 
 from kafka_on_spark.base.ids import ChainDigest, Offset, TopicPartition
 from kafka_on_spark.fsck.findings import FindingList, Place
+from kafka_on_spark.fsck.log_rules import (
+    Flaw,
+    commit_flaws,
+    name_flaws,
+    order_flaws,
+    replacement_flaws,
+)
 from kafka_on_spark.fsck.trace import (
     BatchLifetime,
     EpochSpan,
@@ -23,7 +30,7 @@ from kafka_on_spark.fsck.trace import (
     ReplicaTrace,
     batches_of,
 )
-from kafka_on_spark.log.batch import ProducerStamp, epoch_in_name
+from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.log.compaction import COUNTERS, NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.producer_state import ProducersFile
 from kafka_on_spark.log.replicas import (
@@ -135,7 +142,8 @@ class LogContent:
                 continue
             batches = [self.active[number] for number in inside]
             count = sum(each.record_count for each in batches)
-            self._check_merged(segment, batches, count, may_lack=step.operation == "compact")
+            for flaw in replacement_flaws(segment, batches, may_lack=step.operation == "compact"):
+                self._add(*flaw)
             moved += inside
             if segment.record_count < count:
                 self._replace(inside, segment, step.version)
@@ -178,31 +186,6 @@ class LogContent:
         elif list(borders) == [(f.end_offset, f.chain_digest) for b in batches for f in b.segments]:
             return
         self._add("I25", sentence, base, path)
-
-    def _check_merged(
-        self, segment: LoggedBatch, inside: Sequence[LoggedBatch], count: int, *, may_lack: bool
-    ) -> None:
-        first, last = inside[0], inside[-1]
-        covered = (first.base_offset, last.end_offset, last.chain_digest)
-        epochs = {segment.leader_epoch, *(each.leader_epoch for each in inside)}
-        said = (segment.base_offset, segment.end_offset, segment.chain_digest)
-        if covered != said or len(epochs) > 1:
-            self._add(
-                "I25",
-                f"the merged segment [{segment.base_offset}, {segment.end_offset}) took the place"
-                f" of [{first.base_offset}, {last.end_offset}) of leaderships"
-                f" {', '.join(map(str, sorted(epochs)))}, or has another chain digest at its end",
-                segment.base_offset,
-            )
-        if segment.record_count > count:
-            sentence = "a merged segment has more records than went into it"
-            self._add("I25", sentence, segment.base_offset)
-        elif segment.record_count < count and not may_lack:
-            sentence = (
-                f"a merged segment has {segment.record_count} records, and {count} went into it:"
-                " only compaction removes any"
-            )
-            self._add("I25", sentence, segment.base_offset)
 
     def _replace(self, numbers: Sequence[int], segment: LoggedBatch, version: int) -> None:
         """Have a merged segment in the place of batches whose records went in part."""
@@ -338,9 +321,9 @@ _RISING: Final = ("compacted_below", "tombstones_below", "finished_below")
 class LogCounters(NamedTuple):
     """The counters of a table; its compaction is None if they contradict each other."""
 
-    start: int
-    end: int
-    fence: int | None
+    log_start_offset: int
+    log_end_offset: int
+    leader_epoch: int | None
     chain: ChainDigest
     producers: ProducersFile
     compaction: CompactionProgress | None
@@ -354,9 +337,9 @@ def _log_counters(values: Mapping[str, int]) -> LogCounters:
     except AssertionError:
         compaction = None
     return LogCounters(
-        start=values.get(LOG_START_OFFSET, 0),
-        end=values.get(LOG_END_OFFSET, 0),
-        fence=values.get(LEADER_EPOCH),
+        log_start_offset=values.get(LOG_START_OFFSET, 0),
+        log_end_offset=values.get(LOG_END_OFFSET, 0),
+        leader_epoch=values.get(LEADER_EPOCH),
         chain=from_halves(values.get(CHAIN_HIGH), values.get(CHAIN_LOW)),
         producers=ProducersFile(values.get(PRODUCER_STATE, 0), values.get(PRODUCER_DIGEST, 0)),
         compaction=compaction,
@@ -415,12 +398,12 @@ class ReplicaReplay:
             is_chained=self._is_chained,
             first_version=self._first_version,
             last_version=self._version,
-            log_start_offset=counters.start,
-            log_end_offset=counters.end,
-            fence=counters.fence,
+            log_start_offset=counters.log_start_offset,
+            log_end_offset=counters.log_end_offset,
+            leader_epoch=counters.leader_epoch,
             lifetimes=tuple(each for each in lifetimes if not each.batch.is_merged),
             merged=tuple(each.batch for each in lifetimes if each.batch.is_merged),
-            borders=self.log.borders(counters.chain, counters.end),
+            borders=self.log.borders(counters.chain, counters.log_end_offset),
             has_merged_files=any(
                 entry.values.get("content_digest") is not None
                 for entry in self.log.entries.values()
@@ -460,11 +443,8 @@ class ReplicaReplay:
         self._values = dict(step.counters)
         counters = self.counters = _log_counters(self._values)
         batches = self._parsed(step.files)
-        expected = batches[0].base_offset if batches else counters.end
-        if batches and batches[0].base_offset > counters.start:
-            self._add("I10", f"the log begins at {expected}, after its start {counters.start}")
-        self._append(batches, expected, is_own=False)
-        if counters.fence is not None:
+        self._append(batches, counters.log_start_offset, is_own=False)
+        if counters.leader_epoch is not None:
             self._open_span(None)
 
     def _commit(self, step: TableCommit) -> None:
@@ -477,10 +457,13 @@ class ReplicaReplay:
                 self._add("I19", "the table was created a second time, over itself")
         before, after = self.counters, self._counters_after(step)
         self.counters = after
-        self._check_counters(before, after)
-        self._check_added(step, after.fence)
+        if after.producers.number < before.producers.number:
+            numbers = f"{before.producers.number} to {after.producers.number}"
+            self._add("I11", f"the number of the producer-state file went back from {numbers}")
+        names = [entry.path for entry in step.adds]
+        self._add_all(name_flaws(names, after.leader_epoch, self.log.removed_paths))
         self._change_log(step, before, after)
-        self.log.check_dropped(before.start, after.start)
+        self.log.check_dropped(before.log_start_offset, after.log_start_offset)
         self._follow_span(before, after)
 
     def _change_log(self, step: TableCommit, before: LogCounters, after: LogCounters) -> None:
@@ -501,14 +484,15 @@ class ReplicaReplay:
             self.producers.remove(gone, is_named=is_named)
         self.log.remove(removed, step.version)
         if is_cut:
-            self.producers.start_over(self.log.active.values(), after.end)
+            self.producers.start_over(self.log.active.values(), after.log_end_offset)
         self.log.name_files(step.adds)
         is_fetched = step.operation == "append_fetched"
-        self._check_epochs(appended, before.fence, is_fetched=is_fetched)
+        self._add_all(commit_flaws(before, after, appended, is_fetched=is_fetched))
+        start, end = after.log_start_offset, before.log_end_offset
         if self.log.last is not None:
             end = self.log.last.end_offset
-        else:
-            end = after.start if is_cut or after.start > before.end else before.end
+        elif is_cut or start > end:
+            end = start
         self._append(appended, end, is_own=not is_fetched)
 
     def _add(
@@ -516,10 +500,13 @@ class ReplicaReplay:
     ) -> None:
         self.findings.add(invariant, sentence, version=self._version, offset=offset, path=path)
 
-    def _parsed(self, entries: Sequence[FileEntry]) -> list[LoggedBatch]:
-        batches, flaws = batches_of(entries)
+    def _add_all(self, flaws: Iterable[Flaw]) -> None:
         for flaw in flaws:
             self._add(*flaw)
+
+    def _parsed(self, entries: Sequence[FileEntry]) -> list[LoggedBatch]:
+        batches, flaws = batches_of(entries)
+        self._add_all(flaws)
         return batches
 
     def _check_configuration(self, found: Mapping[str, str]) -> None:
@@ -540,44 +527,12 @@ class ReplicaReplay:
                 self._add("I27", f"the counters of compaction contradict each other: {words}")
             return after._replace(compaction=before.compaction)
         # An unclean leader's log may end below what was compacted.
-        may_fall = step.operation == STARTS_AGAIN or before.fence != after.fence
+        may_fall = step.operation == STARTS_AGAIN or before.leader_epoch != after.leader_epoch
         for field in () if may_fall else _RISING:
             was, now = getattr(self.compaction, field), getattr(after.compaction, field)
             if now < was:
                 self._add("I27", f"the counter {COUNTERS[field]} went back from {was} to {now}")
         return after
-
-    def _check_counters(self, before: LogCounters, after: LogCounters) -> None:
-        if after.start < before.start:
-            self._add("I16", f"the log start went back from {before.start} to {after.start}")
-        if after.start > after.end:
-            self._add("I16", f"the log start {after.start} is above the log end {after.end}")
-        if before.fence is not None and (after.fence is None or after.fence < before.fence):
-            self._add("I13", f"the fence went back from {before.fence} to {after.fence}")
-        if after.end < before.end and after.fence == before.fence:
-            self._add(
-                "I14",
-                f"the log was cut from {before.end} to {after.end} under one leadership"
-                f" ({after.fence}): only adopting a later one may cut",
-                after.end,
-            )
-        if after.producers.number < before.producers.number:
-            numbers = f"{before.producers.number} to {after.producers.number}"
-            self._add("I11", f"the number of the producer-state file went back from {numbers}")
-
-    def _check_added(self, step: TableCommit, fence: int | None) -> None:
-        """A path is added only under the fence in its name, and once (I26). Cleaners rest on it: a
-        file that may be deleted once may be deleted for ever."""
-        for path in (entry.path for entry in step.adds):
-            epoch = epoch_in_name(path)
-            if epoch is not None and epoch != fence:
-                self._add(
-                    "I26",
-                    f"the file {path} is added by a commit of leadership {fence}, and may be"
-                    " deleted by a cleaner",
-                )
-            if path in self.log.removed_paths:
-                self._add("I26", f"the file {path} is added again, after the table removed it")
 
     def _check_removed(
         self, removed: Sequence[int], after: LogCounters, added_at: Set[int]
@@ -586,19 +541,19 @@ class ReplicaReplay:
 
         `added_at`: where what is added begins: a cut inside a merged segment leaves its lower part.
         """
-        is_cut = False
+        is_cut, start, end = False, after.log_start_offset, after.log_end_offset
         for batch in map(self.log.active.__getitem__, removed):
-            if batch.end_offset <= after.start:
+            if batch.end_offset <= start:
                 continue
             # A cut to the log start takes a batch that the start lies in as a whole.
             is_in_part = batch.is_merged and batch.base_offset in added_at
-            if batch.base_offset >= after.end or after.end == after.start or is_in_part:
+            if batch.base_offset >= end or end == start or is_in_part:
                 is_cut = True
             else:
                 self._add(
                     "I16",
                     f"the batch [{batch.base_offset}, {batch.end_offset}) was removed, which"
-                    f" neither lies below the log start {after.start} nor was cut off the end",
+                    f" neither lies below the log start {start} nor was cut off the end",
                     batch.base_offset,
                 )
         return is_cut
@@ -614,26 +569,15 @@ class ReplicaReplay:
                 "I15",
                 f"the chain digest before the log's first batch is said to be {after.chain}, and"
                 f" is {expected}",
-                after.start,
+                after.log_start_offset,
             )
 
     def _append(self, batches: Sequence[LoggedBatch], expected: int, *, is_own: bool) -> None:
         """Append what a commit adds to a log that ends at `expected`."""
+        end = self.counters.log_end_offset
+        self._add_all(order_flaws(batches, last=self.log.last, expected=expected, end=end))
         for batch in batches:
             last = self.log.last
-            # The first batch of an empty log may begin below the log start.
-            holds_start = last is None and batch.base_offset < expected < batch.end_offset
-            if batch.base_offset != expected and not holds_start:
-                sentence = (
-                    f"a batch begins at {batch.base_offset}, not where the log ends, {expected}"
-                )
-                self._add("I10", sentence, batch.base_offset)
-            if last is not None and batch.leader_epoch < last.leader_epoch:
-                sentence = (
-                    f"a batch of leadership {batch.leader_epoch} stands behind one of"
-                    f" {last.leader_epoch}"
-                )
-                self._add("I5", sentence, batch.base_offset)
             before = self.counters.chain if last is None else last.chain_digest
             if not batch.computes_after(before, *self._address.key):
                 self._add(
@@ -645,52 +589,31 @@ class ReplicaReplay:
                 self._is_chained = False
             self.producers.append(batch)
             self.log.append(batch, self._version, is_own=is_own)
-            expected = batch.end_offset
-        end = self.counters.end
-        if end != expected:
-            self._add("I10", f"the log says that it ends at {end}, its batches end at {expected}")
-
-    def _check_epochs(
-        self, batches: Sequence[LoggedBatch], fence: int | None, *, is_fetched: bool
-    ) -> None:
-        for batch in batches:
-            epoch = batch.leader_epoch
-            if fence is None or epoch > fence:
-                sentence = (
-                    f"a batch of leadership {epoch} was added before the table was fenced at it"
-                    f" (fence {fence})"
-                )
-                self._add("I13", sentence, batch.base_offset)
-            elif epoch < fence and not is_fetched:
-                sentence = (
-                    f"a batch was appended by leadership {epoch} to a table fenced at {fence}"
-                )
-                self._add("I13", sentence, batch.base_offset)
 
     def _open_span(self, end_before: int | None) -> None:
         counters = self.counters
-        assert counters.fence is not None
+        assert counters.leader_epoch is not None
         self._spans.append(
             EpochSpan(
-                leader_epoch=counters.fence,
+                leader_epoch=counters.leader_epoch,
                 first_version=self._version,
                 last_version=self._version,
                 end_before=end_before,
-                end_adopted=counters.end,
-                start_offset=counters.start,
-                end_offset=counters.end,
+                end_adopted=counters.log_end_offset,
+                start_offset=counters.log_start_offset,
+                end_offset=counters.log_end_offset,
             )
         )
 
     def _follow_span(self, before: LogCounters, after: LogCounters) -> None:
-        if after.fence is None:
+        if after.leader_epoch is None:
             return
-        if after.fence != before.fence:
-            self._open_span(before.end)
+        if after.leader_epoch != before.leader_epoch:
+            self._open_span(before.log_end_offset)
         else:
             self._spans[-1] = replace(
                 self._spans[-1],
                 last_version=self._version,
-                start_offset=after.start,
-                end_offset=after.end,
+                start_offset=after.log_start_offset,
+                end_offset=after.log_end_offset,
             )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafka_on_spark.base.ids import (
     BrokerId,
@@ -21,20 +21,14 @@ from kafka_on_spark.base.ids import (
     TopicId,
 )
 from kafka_on_spark.fsck.findings import Finding
+from kafka_on_spark.fsck.log_rules import Flaw
 from kafka_on_spark.fsck.registers import Member
 from kafka_on_spark.log.batch import HEADER, Batch, ProducerStamp, Segment, epoch_in_name
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merging import Content
+from kafka_on_spark.log.segments import APPEND_TIME
 from kafka_on_spark.log.state import batch_digests
 from kafka_on_spark.store.delta.delta_files import FileEntry
-
-
-class Flaw(NamedTuple):
-    """What is wrong with a header: the invariant, a sentence, and the offset where."""
-
-    invariant: str
-    sentence: str
-    offset: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +86,10 @@ class LoggedBatch:
         return self.segments[0].content_digest is not None
 
     @property
+    def has_append_time(self) -> bool:
+        return self.segments[0].timestamp_type == APPEND_TIME
+
+    @property
     def record_count(self) -> int:
         return sum(segment.record_count for segment in self.segments)
 
@@ -129,7 +127,7 @@ class LoggedBatch:
                     )
                     for segment in self.segments
                 ),
-                has_append_time=first.timestamp_type == 1,
+                has_append_time=self.has_append_time,
             )
             return batch_digests(before, topic_id, partition, batch) == claimed
         except (AssertionError, TypeError):
@@ -302,7 +300,7 @@ class EpochSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaTrace:
-    """One replica's history; counters are those of the last version.
+    """One replica's history; counters are those of the last version, `leader_epoch` is its fence.
 
     Attributes:
         is_read: Its log could be read to the end, so that the values below are of its newest state.
@@ -329,7 +327,7 @@ class ReplicaTrace:
     last_version: int = -1
     log_start_offset: int = 0
     log_end_offset: int = 0
-    fence: int | None = None
+    leader_epoch: int | None = None
     forgotten_producers: tuple[tuple[str, int], ...] = ()
     lifetimes: tuple[BatchLifetime, ...] = ()
     merged: tuple[LoggedBatch, ...] = ()

@@ -148,7 +148,7 @@ def test_a_log_that_came_back_by_an_unclean_election_may_be_ahead_of_what_is_dec
             timeline.take(register_in(generation))
     trace = SimpleNamespace(
         compaction=CompactionProgress(compacted_below=8, finished_below=8),
-        fence=3,
+        leader_epoch=3,
         broker_id=1,
         member=(1, "uuid"),
     )

@@ -6,10 +6,13 @@ that the product decides with: a rule of the product that is switched off must n
 
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from kafka_on_spark.base.ids import LOST, BrokerId
+from kafka_on_spark.fsck.log_rules import bound_flaws, commit_flaws, name_flaws, order_flaws
 from kafka_on_spark.fsck.registers import isr_flaws, log_start_flaws, state_flaws, step_flaws
 from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.search.upkeep import checks
 from tests.search.upkeep.rows import Entry, covered_epochs, entries_of, may_be_gone
@@ -17,15 +20,6 @@ from tests.search.world import Past, Violation, require
 
 Logs = dict[BrokerId, dict[int, Entry]]
 """Records of live replicas, by broker and offset."""
-
-NAMES = {
-    "I6": "I6 one leader per epoch",
-    "I7": "I7 epochs of the register",
-    "I8": "I8 high watermark",
-    "I9": "I9 high watermark bounds",
-    "I16": checks.LOG_START,
-    "I17": "I17 membership",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +67,7 @@ def _committed_prefix(view: View, entries: Logs) -> None:
     """
     partition, committed = view.partition, view.past.committed
     mark, start = partition.high_watermark, partition.log_start_offset
-    require(len(committed) == mark, "I8 high watermark", f"{mark}, committed are {committed}")
+    require(len(committed) == mark, "I8", f"{mark}, committed are {committed}")
     for broker_id in sorted((partition.isr | partition.elr) & entries.keys()):
         log, found = view.logs[broker_id], entries[broker_id]
         flaw = checks.flaw_of(log, found, committed, start)
@@ -82,13 +76,13 @@ def _committed_prefix(view: View, entries: Logs) -> None:
     if mark:
         require(
             partition.high_watermark_epoch == committed[-1][1],
-            "I9 high watermark bounds",
+            "I9",
             f"epoch {partition.high_watermark_epoch}, the record is {committed[-1]}",
         )
     _once(view, [value for value, _ in committed], "committed")
 
 
-def _hold(flaw: checks.Flaw | None, broker_id: int | None = None) -> None:
+def _hold(flaw: tuple[Any, ...] | None, broker_id: int | None = None) -> None:
     """Raise a violation for what is wrong, if anything is."""
     if flaw is not None:
         where = "" if broker_id is None else f"broker {broker_id}: "
@@ -145,12 +139,13 @@ def _log_matching(view: View, entries: Logs) -> None:
 
 
 def _one_log(broker_id: BrokerId, state: ReplicaState, found: dict[int, Entry], view: View) -> None:
-    """I5, I10, I11: epochs don't fall nor pass the fence, offsets are dense, no record is twice."""
-    epochs = [part.leader_epoch for part in state.batches]
-    fence = state.leader_epoch
-    bounds = [*epochs, *([] if fence is None else [fence]), view.partition.leader_epoch]
-    require(bounds == sorted(bounds), "I5 epochs never fall", f"broker {broker_id}: {bounds}")
-    _hold(checks.flaw_of_coverage(state, view.partition.log_start_offset), broker_id)
+    """I5, I10, I11, I16: what `fsck` asks of a table, and no record is twice."""
+    start, end = state.log_start_offset, state.log_end_offset
+    flaws = [
+        *order_flaws(state.batches, last=None, expected=start, end=end),
+        *bound_flaws(state, view.partition),
+    ]
+    _hold(next(iter(flaws), None), broker_id)
     _once(view, [value for value, _ in found.values()], f"broker {broker_id}")
 
 
@@ -170,25 +165,18 @@ def check_commit(
     removed: frozenset[str],
 ) -> None:
     """Check one commit to a replica's table. `removed`: files that it can't add again."""
-    fence, name = before.leader_epoch, "I13 fence"
-    if fence is not None:
-        is_kept = after.leader_epoch is not None and after.leader_epoch >= fence
-        require(is_kept, name, f"broker {broker_id}: {fence} became {after.leader_epoch}")
-    for batch in change.adds:
-        epoch = batch.leader_epoch
-        is_below = fence is not None and epoch <= fence
-        require(is_below, name, f"broker {broker_id}: epoch {epoch} under {fence}")
+    parts = [*change.adds, *([] if change.merged is None else [change.merged])]
+    names = {segment.file_name for part in parts for segment in part.segments}
+    flaws = [
+        *commit_flaws(before, after, change.adds, is_fetched=change.operation != "append"),
+        *name_flaws(names, after.leader_epoch, removed | files_of(before)),
+    ]
+    _hold(next(iter(flaws), None), broker_id)
     if change.operation == "append":
         epoch = change.adds[0].leader_epoch
-        require(epoch == fence, name, f"broker {broker_id}: appends {epoch} under {fence}")
         leader = past.leaders[epoch]
         is_leader = leader == broker_id
-        require(is_leader, "I6 one leader per epoch", f"{broker_id} appends in {leader}'s {epoch}")
-    is_cut = after.log_end_offset < before.log_end_offset
-    if is_cut:
-        is_adopted = fence is None or (after.leader_epoch or 0) > fence
-        require(is_adopted, "I13 fence", f"broker {broker_id} cuts under its epoch {fence}")
-    _hold(checks.flaw_of_names(before, change, after, removed), broker_id)
+        require(is_leader, "I6", f"{broker_id} appends in {leader}'s {epoch}")
     lost = bool(past.lost)
     _hold(checks.flaw_of_replacement(before, change, past.committed, lost), broker_id)
 
@@ -212,7 +200,7 @@ def check_register(
     if not is_unclean and after.high_watermark > before.high_watermark:
         flaws += isr_flaws(before, after.high_watermark, min_isr)
     for invariant, sentence in flaws:
-        raise Violation(NAMES[invariant], sentence)
+        raise Violation(invariant, sentence)
     may_lack = losses or before.compaction.tombstones_below or after.unclean_generation
     is_blamed = LOST in after.directories and not may_lack
     require(not is_blamed, "no replica is lost without a loss", f"{after.directories}")

@@ -200,7 +200,7 @@ class World:
         try:
             after = image.replay(batch)
         except ImpossibleValueError as error:
-            raise Violation("I9 high watermark bounds", str(error)) from error
+            raise Violation("I9", str(error)) from error
         moved = after.partition(KEY)
         assert moved is not None
         epoch = moved.partition_epoch
@@ -210,7 +210,7 @@ class World:
         )
         require(
             epoch == PARTITION_EPOCH + changes,
-            "I7 epochs of the register",
+            "I7",
             f"{changes} changes, and the partition epoch grew by {epoch - PARTITION_EPOCH}",
         )
         return replace(with_partition_epoch(after, PARTITION_EPOCH), offset=OFFSET), epoch
@@ -254,7 +254,7 @@ def past_after(
     members = [before.leader, *sorted(before.isr)]
     found = [log for each in members if each and (log := logs.get(each)) is not None]
     long = [log for log in found if log.log_end_offset >= after.high_watermark]
-    require(bool(long), "I9 high watermark bounds", f"nobody has {after.high_watermark} records")
+    require(bool(long), "I9", f"nobody has {after.high_watermark} records")
     entries = entries_of(long[0])
     added = tuple(entries[at] for at in range(before.high_watermark, after.high_watermark))
     return replace(past, committed=past.committed + added)

@@ -6,22 +6,15 @@ Stated over logs, the register and what was committed, by nothing that the produ
 from collections.abc import Mapping
 
 from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.fsck.log_rules import replacement_flaws
+from kafka_on_spark.fsck.registers import compaction_flaws
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 from tests.search.upkeep.rows import Entry, covered_epochs, may_be_gone, rows_of, table_of
 
-DENSE = "I10 dense offsets"
-BOUNDS = "I9 high watermark bounds"
-LOG_START = "I16 log start"
-COVERAGE = "I25 coverage"
-ONE_EPOCH = "I25 one epoch a segment"
 SAME_RECORDS = "I25 the same records"
 COMMITTED = "I25 merged is committed"
-UNDER_FENCE = "I26 added under its fence"
-ONCE = "I26 added once"
 CONTENT = "I27 what is kept is a function of log, C and T"
-RISES = "I27 decisions rise"
 FINISHED = "I27 finished before the next"
 JOINED = "I27 a member has finished K"
 LAST_VALUES = "I27 a member has the last values"
@@ -65,20 +58,6 @@ def flaw_of_member(
     return None
 
 
-def flaw_of_names(
-    before: ReplicaState, change: LogChange, after: ReplicaState, removed: frozenset[str]
-) -> Flaw | None:
-    """Return how a commit adds a file that its table may not (I26); `removed`: what the table has
-    removed under its fence."""
-    parts = [*change.adds, *([] if change.merged is None else [change.merged])]
-    for file in (file for part in parts for file in part.segments):
-        if file.epoch_in_name != after.leader_epoch:
-            return UNDER_FENCE, f"{file.file_name} under {after.leader_epoch}"
-        if file.file_name in removed | files_of(before):
-            return ONCE, file.file_name
-    return None
-
-
 def flaw_of_replacement(
     before: ReplicaState, change: LogChange, committed: tuple[Entry, ...], has_lost: bool
 ) -> Flaw | None:
@@ -92,13 +71,10 @@ def flaw_of_replacement(
     inputs = before.removed_by(change)
     told = f"{inputs} became {merged}"
     if not inputs:
-        return COVERAGE, told
-    ends = (inputs[0].base_offset, inputs[-1].end_offset, inputs[-1].chain_digest)
-    if ends != (merged.base_offset, merged.end_offset, merged.chain_digest):
-        return COVERAGE, told
-    kinds = {(each.leader_epoch, each.has_append_time) for each in inputs}
-    if kinds != {(merged.leader_epoch, merged.has_append_time)}:
-        return ONE_EPOCH, told
+        return "I25", told
+    may_lack = change.operation == "compact"
+    for flaw in replacement_flaws(merged, inputs, may_lack=may_lack):
+        return flaw.invariant, f"{flaw.sentence}: {told}"
     had = [row for each in inputs for row in rows_of(each)]
     kept = set(rows_of(merged))
     done = change.compaction or before.compaction
@@ -106,7 +82,7 @@ def flaw_of_replacement(
     gone = [row for row in had if row not in kept]
     if not has_lost and any(committed[at : at + 1] != ((v, merged.leader_epoch),) for at, v in had):
         return COMMITTED, f"{told}; committed is {committed}"
-    if kept - set(had) or (gone and change.operation == "merge"):
+    if kept - set(had):
         return SAME_RECORDS, told
     if not has_lost and any(not may_be_gone(committed, at, *below) for at, _ in gone):
         return CONTENT, f"{gone} went, {done}, of {committed}"
@@ -140,11 +116,9 @@ def _flaw_of_decision(
     """Return what is wrong with a decision of compaction: it rises, below what is committed, and all
     that are in sync have finished the one before."""
     was, now = before.compaction, after.compaction
-    if not now.continues(was) or now.compacted_below > before.high_watermark:
-        return RISES, f"{was} became {now}, below {before.high_watermark}"
+    for invariant, sentence in compaction_flaws(was, now, before.high_watermark):
+        return invariant, f"{sentence}: {was} became {now}"
     if (now.compacted_below, now.cleaned_below) != (was.compacted_below, was.cleaned_below):
-        if now.cleaned_below != was.compacted_below:
-            return RISES, f"{was} became {now}"
         late = [each for each in before.isr & logs.keys() if not _has_finished(logs[each], was)]
         if late:
             return FINISHED, f"brokers {sorted(late)} have not: {was} became {now}"
@@ -156,19 +130,3 @@ def _has_finished(log: ReplicaState, decided: Compaction) -> bool:
     below = (done.finished_below, done.tombstones_below)
     wanted = (decided.compacted_below, decided.tombstones_below)
     return not done.round_below and below[0] >= wanted[0] and below[1] >= wanted[1]
-
-
-def flaw_of_coverage(log: ReplicaState, log_start_offset: int) -> Flaw | None:
-    """Return how the files of a log don't cover it densely (I10, I25), or how it starts above where
-    was decided (I16)."""
-    ends = [(part.base_offset, part.end_offset) for part in log.batches]
-    borders = [end for _, end in ends[:-1]]
-    first, last = (
-        (ends[0][0], ends[-1][1]) if ends else (log.log_start_offset, log.log_start_offset)
-    )
-    is_dense = borders == [base for base, _ in ends[1:]] and last == log.log_end_offset
-    if not is_dense or first > log.log_start_offset:
-        return DENSE, f"{ends} of {log.log_start_offset} to {log.log_end_offset}"
-    if log.log_start_offset > log_start_offset:
-        return LOG_START, f"it starts at {log.log_start_offset}, decided is {log_start_offset}"
-    return None

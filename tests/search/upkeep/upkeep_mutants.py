@@ -89,15 +89,15 @@ UPKEEP_CASES = [
     _case(
         "a merge is committed only under the fence that its file is named by",
         ZOMBIE,
-        checks.UNDER_FENCE,
+        "I26",
     ),
     _case(
         "an append that may stand is looked for among the borders of merged segments",
         ASKING,
-        checks.ONCE,
+        "I26",
     ),
     _case("nothing is merged above the last stable offset", ALONE, checks.COMMITTED),
-    _case("a merged segment is of one leadership", AFTER, checks.ONE_EPOCH),
+    _case("a merged segment is of one leadership", AFTER, "I25"),
     _case(
         "what is known of producers outlives the headers that a merge takes",
         RETRY,
@@ -125,7 +125,7 @@ UPKEEP_CASES = [
             ),
         ),
         CUT,
-        "I10 dense offsets",
+        "I10",
     ),
     _case(
         "what is known of producers outlives the headers that retention takes",
@@ -135,12 +135,12 @@ UPKEEP_CASES = [
     _case(
         "a replica never runs ahead of the log start that was decided",
         RETENTION,
-        checks.LOG_START,
+        "I16",
     ),
     _case(
         "nothing above the high watermark is deleted",
         replace(ALONE, merges="", has_retention=True),
-        checks.BOUNDS,
+        "I9",
     ),
     _case("a replica that has not finished K stays out of the ISR", JOINING, checks.JOINED),
     _case(
@@ -149,12 +149,12 @@ UPKEEP_CASES = [
     _case(
         "nothing above the high watermark is compacted",
         replace(ALONE, merges="", has_compaction=True),
-        checks.RISES,
+        "I27",
     ),
     _case(
         "a decision is applied under the leadership of its image",
         COMPACTING_ZOMBIE,
-        checks.UNDER_FENCE,
+        "I26",
     ),
     _case(
         "a follower takes its leader's counters with what it fetches",

@@ -4,6 +4,7 @@ The observer of the disks; what clients were told is judged in history.py. It ho
 own about tables: those are in invariants.py and registers.py.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,15 +12,18 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kafka_on_spark.base.ids import LOST, PartitionKey
+from kafka_on_spark.fsck.metadata_checks import MetadataReplay, MetadataRows
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import LogChange, ReplicaState, batch_digests
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.metadata_files import rows_of as rows_of_columns
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
+    encode,
 )
 from kafka_on_spark.metadata.reports import is_under_min_isr
 from tests.simulation.checks import compaction, invariants, merging, producers, registers
@@ -32,6 +36,7 @@ from tests.simulation.checks.ledger import (
     Ledger,
     Log,
     chain_link,
+    hold,
     records_of,
     require,
 )
@@ -53,6 +58,8 @@ class Checker(History):
     def __init__(self, disks: Disks, seen: Counter[str]) -> None:
         super().__init__(Ledger(disks, seen=seen), seen)
         self.passes: Passes | None = None
+        self._replay = MetadataReplay()
+        self._first_batch: MetadataBatch | None = None
         self.true_now_ms: Callable[[], float] = lambda: 0.0
 
     def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
@@ -68,12 +75,10 @@ class Checker(History):
         if table.is_suspect:
             self._forget(key, table)
             return
-        invariants.added_once(key, table, before, change)
+        invariants.next_log(self.ledger, key, table, before, change)
         merging.replaced_is_the_same(self.ledger, key, before, change)
         producers.carried_on(key, before, after, change)
-        invariants.dense_offsets(key, before, after)
-        invariants.fenced_commits(key, before, change)
-        invariants.epochs_never_fall(self.ledger, key, after, change)
+        invariants.counted(key, before, after, change)
         invariants.log_matching(self.ledger, key, before, change)
         invariants.chains_tell_logs_apart(self.ledger, key, before, change)
         producers.kept(self.ledger, key, before, change)
@@ -84,7 +89,6 @@ class Checker(History):
         if partition is not None and self._counts(partition, table):
             invariants.committed_prefix(self.ledger, key, partition)
             invariants.leader_completeness(self.ledger, key, partition)
-            invariants.replicas_behind_the_log_start(self.ledger, key, partition)
             compaction.member_stays_finished(key, partition, table, before)
 
     def _note_appended(
@@ -151,30 +155,41 @@ class Checker(History):
     def on_metadata(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
     ) -> None:
+        self._audit_metadata()
         check_controllers(before, batch, self._seen)
         comes_back_above_what_stands(self.ledger, before, batch)
         expired_is_silent(self.ledger, before, batch, self.true_now_ms())
         if self.passes is not None:
             self.passes.on_metadata(before, after, batch)
-        changes: Counter[PartitionKey] = Counter()
+        changed: dict[PartitionKey, None] = {}
         for record in batch.records:
-            if isinstance(record, PartitionChangeRecord):
-                changes[record.key] += not record.change.is_compaction
-            elif isinstance(record, PartitionRecord | HighWatermarkRecord):
-                changes[record.key] += 0
+            if isinstance(record, PartitionChangeRecord | PartitionRecord | HighWatermarkRecord):
+                changed[record.key] = None
                 if isinstance(record, HighWatermarkRecord):
                     deleted_is_due(self.ledger, before, record, self.true_now_ms())
-        for key, count in changes.items():
+        for key in changed:
             old, new = before.partition(key), after.partition(key)
             if new is not None:
-                self._check_register(key, old, new, count, before, after)
+                self._check_register(key, old, new, before, after)
+
+    def _audit_metadata(self) -> None:
+        """Have `fsck` replay what was committed since the last time, the cluster's first commits
+        too."""
+        batches = self.ledger.disks.batches
+        if batches[0] is not self._first_batch:  # another cluster was made
+            self._first_batch, self._replay = batches[0], MetadataReplay()
+        end = self._replay.end_offset
+        for batch in batches[bisect_left(batches, end, key=lambda each: each.base_offset) :]:
+            rows = rows_of_columns(encode(batch.records, batch.stamp), len(batch.records))
+            self._replay.take(MetadataRows(batch.base_offset, tuple(rows)))
+        found = self._replay.findings.all()
+        hold("the metadata log", [(each.invariant, each.sentence) for each in found])
 
     def _check_register(
         self,
         key: PartitionKey,
         old: PartitionRegistration | None,
         new: PartitionRegistration,
-        changes: int,
         before: MetadataImage,
         after: MetadataImage,
     ) -> None:
@@ -182,7 +197,6 @@ class Checker(History):
         registers.one_register(ledger, key, new, after)
         if old is None:
             return
-        registers.next_register(key, old, new, changes, before)
         registers.high_watermark_bounds(ledger, key, old, new)
         compaction.decision_is_sound(ledger, key, old, new, before, self.true_now_ms())
         compaction.joined_has_finished(ledger, key, old, new)
@@ -196,7 +210,7 @@ class Checker(History):
             invariants.chain_at_the_mark(ledger, key, new)
         invariants.committed_prefix(ledger, key, new)
         invariants.leader_completeness(ledger, key, new)
-        invariants.replicas_behind_the_log_start(ledger, key, new)
+        invariants.not_ahead(ledger, key, new)
         self._count_change(old, new, after)
 
     def _count_change(

@@ -16,7 +16,6 @@ DECIDED = "I27 compacted as decided"
 FINISHED = "I27 finished before the next"
 JOINED = "I27 a member has finished K"
 LOWERED = "I27 a leader's target is not above its log"
-RISES = "I27 decisions rise"
 TOMBSTONES = "I27 tombstones outlive what they delete"
 READ = "I27 a reader has the last values"
 
@@ -98,8 +97,8 @@ def decision_is_sound(
     image: MetadataImage,
     now_ms: float,
 ) -> None:
-    """A decision rises, below the high watermark; every member has finished the one before; and what
-    tombstones that go have deleted has been gone for delete.retention.ms from all that is read.
+    """Every member has finished the decision before; and what tombstones that go have deleted has
+    been gone for delete.retention.ms from all that is read.
 
     `image` is the one that the decision was committed to.
     """
@@ -112,11 +111,8 @@ def decision_is_sound(
         return
     log.decided.append(now)
     told = f"{key.partition}: {was} became {now}"
-    rises = now.continues(was) and now.compacted_below <= old.high_watermark
-    require(rises, RISES, told)
     ledger.seen["compaction decided"] += 1
     if now.compacted_below > was.compacted_below or now.cleaned_below > was.cleaned_below:
-        require(now.cleaned_below == was.compacted_below, RISES, told)
         for broker_id in sorted(old.isr):
             table = ledger.live_table(key, old, broker_id)
             is_done = table is None or table.state.compaction.has_finished(was)

@@ -8,13 +8,14 @@ disk has lost commits is suspect: what it holds is no fault of the code, and it 
 from dataclasses import replace
 
 from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.fsck.log_rules import bound_flaws, commit_flaws, name_flaws, order_flaws
 from kafka_on_spark.log.batch import Batch, LogPart
 from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from tests.simulation.checks.ledger import Ledger, Log, chain_link, records_of, require
+from tests.simulation.checks.ledger import Ledger, Log, chain_link, hold, records_of, require
 from tests.simulation.faults.forging import FORGED
 from tests.simulation.world.disks import Root, Table, rows_of
 
@@ -127,24 +128,6 @@ def log_matching(
         previous = batch.leader_epoch
 
 
-def epochs_never_fall(
-    ledger: Ledger, key: PartitionKey, after: ReplicaState, change: LogChange
-) -> None:
-    """I5: epochs do not fall in a log, nor pass its fence, nor does that pass the image's."""
-    epochs = [batch.leader_epoch for batch in after.batches[-len(change.adds) - 1 :]]
-    require(epochs == sorted(epochs), "I5 epochs never fall", f"{key.partition}: {epochs}")
-    if after.leader_epoch is not None:
-        last = epochs[-1] if epochs else 0
-        require(last <= after.leader_epoch, "I5 epochs never fall", f"{last} above the fence")
-        partition = ledger.image.partition(key)
-        if partition is not None:
-            require(
-                after.leader_epoch <= partition.leader_epoch,
-                "I5 epochs never fall",
-                f"fence {after.leader_epoch} above the image's {partition.leader_epoch}",
-            )
-
-
 def appends_by_the_leader(
     ledger: Ledger, key: PartitionKey, table: Table, change: LogChange
 ) -> None:
@@ -153,7 +136,7 @@ def appends_by_the_leader(
         leader = ledger.log(key).leaders.get(batch.leader_epoch)
         require(
             leader == table.identity.broker_id,
-            "I6 one leader per epoch",
+            "I6",
             f"{key.partition}: broker {table.identity.broker_id} appends in epoch"
             f" {batch.leader_epoch} of {leader}",
         )
@@ -230,22 +213,41 @@ def appended_in_time(ledger: Ledger, change: LogChange, true_ms: int) -> None:
             time_is_bounded(ledger.image, "an append", each.appended_at_ms, true_ms, own_ms)
 
 
-def dense_offsets(key: PartitionKey, before: ReplicaState, after: ReplicaState) -> None:
-    """I10: a log has each offset once, and each commit continues the one before."""
-    name = "I10 dense offsets"
-    require(after.version == before.version + 1, name, "a version was skipped")
-    expected = after.batches[0].base_offset if after.batches else after.log_start_offset
-    first = max(0, len(after.batches) - 3)  # what was there before was checked when it came
-    if first:
-        expected = after.batches[first].base_offset
-    for batch in after.batches[first:]:
+def counted(
+    key: PartitionKey, before: ReplicaState, after: ReplicaState, change: LogChange
+) -> None:
+    """I10: each commit is the next version, and a batch has the records that it says."""
+    require(after.version == before.version + 1, "I10", "a version was skipped")
+    for batch in change.adds:
         in_segments = sum(each.record_count for each in batch.segments)
         counts = {in_segments, batch.record_count, len(rows_of(batch))}
-        is_dense = batch.base_offset == expected and len(counts) == 1
-        require(is_dense, name, f"{key.partition}: {batch.base_offset}, not {expected}: {counts}")
-        expected = batch.end_offset
-    is_end = expected == after.log_end_offset and after.log_start_offset <= expected
-    require(is_end, name, f"{key.partition}: ends at {after.log_end_offset}, not {expected}")
+        require(len(counts) == 1, "I10", f"{key.partition}: {batch.base_offset} has {counts}")
+
+
+NEWEST = 3
+"""Of a log's parts so many are looked at after a commit: those before them were when they came."""
+
+
+def next_log(
+    ledger: Ledger, key: PartitionKey, table: Table, before: ReplicaState, change: LogChange
+) -> None:
+    """I5, I10, I13, I14, I16, I26: what `fsck` asks of a table and its commits."""
+    after, place = table.state, max(0, len(table.state.batches) - NEWEST)
+    last = after.batches[place - 1] if place else None
+    names = {segment.file_name for part in _added_by(change) for segment in part.segments}
+    partition = ledger.image.partition(key)
+    flaws = [
+        *commit_flaws(before, after, change.adds, is_fetched=change.operation != "append"),
+        *name_flaws(names, change.leader_epoch, names & (table.removed | files_of(before))),
+        *order_flaws(
+            after.batches[place:],
+            last=last,
+            expected=after.log_start_offset if last is None else last.end_offset,
+            end=after.log_end_offset,
+        ),
+        *(() if partition is None else bound_flaws(after, partition)),
+    ]
+    hold(f"{key.partition} on {table.identity.broker_id}", flaws)
 
 
 def stable_content(log: Log, key: PartitionKey, offset: int, record: tuple[int, int]) -> None:
@@ -256,25 +258,6 @@ def stable_content(log: Log, key: PartitionKey, offset: int, record: tuple[int, 
         "I12 stable content",
         f"{key.partition}: {known} was committed at {offset}, now it is {record}",
     )
-
-
-def fenced_commits(key: PartitionKey, before: ReplicaState, change: LogChange) -> None:
-    """I13: the fence never falls, and records come under exactly the fence that stands."""
-    name = "I13 fence"
-    fence = before.leader_epoch
-    if fence is not None:
-        is_kept = change.leader_epoch is not None and change.leader_epoch >= fence
-        require(is_kept, name, f"{key.partition}: {fence} became {change.leader_epoch}")
-    if change.adds:
-        newest = change.adds[-1].leader_epoch
-        is_below = fence is not None and newest <= fence
-        require(is_below, name, f"{key.partition}: epoch {newest} under fence {fence}")
-    if change.operation == "append":
-        require(
-            change.adds[0].leader_epoch == fence,
-            name,
-            f"{key.partition}: append of epoch {change.adds[0].leader_epoch} under fence {fence}",
-        )
 
 
 def truncation_floor(
@@ -374,21 +357,6 @@ def _added_by(change: LogChange) -> tuple[LogPart, ...]:
     return (*change.adds, *(() if change.merged is None else (change.merged,)))
 
 
-def added_once(key: PartitionKey, table: Table, before: ReplicaState, change: LogChange) -> None:
-    """I26: a path is added only under the fence in its name, and never again."""
-    named = files_of(before)
-    for segment in (each for part in _added_by(change) for each in part.segments):
-        name = segment.file_name
-        where = f"{key.partition} on {table.identity.broker_id}: {name}"
-        require(
-            segment.epoch_in_name == change.leader_epoch,
-            "I26 added under its fence",
-            f"{where} is added under {change.leader_epoch}",
-        )
-        is_new = name not in table.removed and name not in named
-        require(is_new, "I26 added once", f"{where} was added before")
-
-
 def nothing_named_is_deleted(root: Root, place: str, name: str) -> None:
     """I26: no cleaner deletes a file that its table names."""
     table = root.tables.get(place)
@@ -401,15 +369,9 @@ def nothing_named_is_deleted(root: Root, place: str, name: str) -> None:
         )
 
 
-def replicas_behind_the_log_start(
-    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration
-) -> None:
-    """I16: no member of the ISR has dropped what is above the log start."""
+def not_ahead(ledger: Ledger, key: PartitionKey, partition: PartitionRegistration) -> None:
+    """I5, I16: no member of the ISR is ahead of the register."""
     for broker_id in sorted(partition.isr):
         table = ledger.live_table(key, partition, broker_id)
         if table is not None:
-            require(
-                table.state.log_start_offset <= partition.log_start_offset,
-                "I16 retention",
-                f"{key.partition} on {broker_id} begins at {table.state.log_start_offset}",
-            )
+            hold(f"{key.partition} on {broker_id}", bound_flaws(table.state, partition))

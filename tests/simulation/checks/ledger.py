@@ -6,6 +6,7 @@ Kept beside the code under test, from the raw effects alone. Invariants compare 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.batch import Batch, LogPart
@@ -247,6 +248,12 @@ def records_of(state: ReplicaState, start: int, end: int) -> dict[int, tuple[int
         for at, value in rows_of(batch)
         if start <= at < end
     }
+
+
+def hold(where: object, flaws: Iterable[tuple[Any, ...]]) -> None:
+    """Raise a violation for the first thing that `fsck` calls wrong, if anything is."""
+    for invariant, sentence, *_ in flaws:
+        raise Violation(invariant, f"{where}: {sentence}")
 
 
 def require(holds: bool, invariant: str, message: str) -> None:

@@ -40,7 +40,7 @@ def deleted_is_due(
         ledger.seen["deleted for its size"] += not is_old
         require(
             batch.end_offset <= start and (is_old or 0 <= limit_bytes <= left),
-            "I16 retention",
+            "I16",
             f"{record.key.partition}: {batch.base_offset} to {batch.end_offset}, appended"
             f" {now_ms - appended_ms} ms ago, goes below {start}: {record.cause}",
         )

@@ -63,7 +63,7 @@ CLEANING_MUTANTS = [
         "a follower names what it copies by its own fence",
         ((Batch, "named_under", lambda batch, leader_epoch: batch),),
         seed=3,
-        invariant="I26 added under its fence",
+        invariant="I26",
     ),
     Mutant(
         "where too many orphans are, the leader epoch is raised, and they go",
@@ -75,6 +75,6 @@ CLEANING_MUTANTS = [
         "an append that goes on under another leadership goes on under other names",
         ((leader_log, "place_files", _as_staged), (operations, "check_named_under", _nothing)),
         seed=2,
-        invariant="I26 added under its fence",
+        invariant="I26",
     ),
 ]

@@ -23,7 +23,7 @@ from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.produce import append_rounds
 from tests.simulation.checks import producers
-from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, READ, RISES, TOMBSTONES
+from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, READ, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.verdicts import I22
 from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting, _nothing, _yes
@@ -137,7 +137,7 @@ COMPACTION_MUTANTS = [
             (registrations, "ensure", _nothing),
         ),
         seed=4,
-        invariant=RISES,
+        invariant="I27",
     ),
     Mutant(
         "a decision is applied under the leadership of its image",
@@ -147,7 +147,7 @@ COMPACTION_MUTANTS = [
             (operations, "set_compaction", _unfenced(operations.set_compaction)),
         ),
         seed=22,
-        invariant="I26 added under its fence",
+        invariant="I26",
     ),
     Mutant(
         "the last value of each key stays",

@@ -153,7 +153,7 @@ EXPIRING_MUTANTS = [
         (leader_log, "check_not_fenced", _only_older),
     ),
     _missing(
-        checks.REFUSED,
+        "I11",
         "an id that comes back begins above all that have expired",
         (image, "_REPLAY", {**image._REPLAY, RemoveProducerRecord: _lower_epochs}),
     ),

@@ -122,13 +122,13 @@ MERGING_MUTANTS = [
         "a merge is committed only under the fence that its file is named by",
         ((merging._Merger, "_commit", _under_any_fence),),
         seed=18,
-        invariant="I26 added under its fence",
+        invariant="I26",
         plan=merged,
     ),
     Mutant(
         "a merge that may stand is put again only if its inputs do",
         ((merging._Merger, "_commit", _again),),
-        invariant="I26 added once",
+        invariant="I26",
         plan=unanswered,
     ),
     Mutant(
@@ -140,7 +140,7 @@ MERGING_MUTANTS = [
             (leader_log, "find_put", _among_headers),
         ),
         seed=83,
-        invariant="I26 added once",
+        invariant="I26",
         plan=unanswered,
     ),
     Mutant(
@@ -153,7 +153,7 @@ MERGING_MUTANTS = [
         "a merged segment is of one leadership",
         ((merge_plan, "_kind_of", _of_any_epoch), (operations, "merge", _unchecked)),
         seed=2,
-        invariant=checks.ONE_EPOCH,
+        invariant="I25",
         plan=merged,
     ),
     Mutant(
@@ -192,6 +192,6 @@ RESTAMPING_MUTANTS = [
     Mutant(
         "a merged segment is of one timestamp type",
         ((merge_plan, "_kind_of", _of_any_timestamps), (operations, "merge", _unchecked)),
-        invariant=checks.ONE_EPOCH,
+        invariant="I25",
     ),
 ]

@@ -171,22 +171,22 @@ MUTANTS = [
             (replicas, "find_put", _nothing),
             (leader_log, "find_put", _nothing),
         ),
-        invariant="I26 added once",
+        invariant="I26",
     ),
     Mutant(
         "below the minimum of replicas in sync nothing is committed",
         ((reports, "is_under_min_isr", _no),),
-        invariant="I9 high watermark bounds",
+        invariant="I9",
     ),
     Mutant(
         "each leadership has an epoch of its own",
         ((PartitionRegistration, "epochs_after", _epoch_stays),),
-        invariant="I6 one leader per epoch",
+        invariant="I7",
     ),
     Mutant(
         "each change of a register has a partition epoch of its own",
         ((PartitionRegistration, "epochs_after", _partition_epoch_stays),),
-        invariant="I7 epochs of the register",
+        invariant="I7",
     ),
     Mutant(
         "a controller that sees a higher epoch than its own stops",

@@ -61,19 +61,19 @@ RETENTION_MUTANTS = [
             (registrations, "ensure", _nothing),
         ),
         seed=14,
-        invariant="I9 high watermark bounds",
+        invariant="I9",
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
         ((cleanup_policy, "too_old_by_ms", _own),),
         seed=7,
-        invariant="I16 retention",
+        invariant="I16",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
         ((cleanup_policy, "too_old_by_ms", _root_s),),
         seed=67,
-        invariant="I16 retention",
+        invariant="I16",
     ),
     Mutant(
         "what is known of producers outlives the headers that retention takes",
@@ -84,13 +84,13 @@ RETENTION_MUTANTS = [
     Mutant(
         "a replica never runs ahead of the log start that was decided",
         ((replica_upkeep, "advance_to", _one_further),),
-        invariant="I16 retention",
+        invariant="I16",
     ),
 ]
 
 OTHER_LEADER = Mutant(
     "what another leader's log had is no ground any more",
     ((log_start, "is_of_now", _yes),),
-    invariant="I16 retention",
+    invariant="I16",
 )
 """It shows only where an unclean election and new records come between a look and its decision."""
