@@ -480,7 +480,7 @@ def compare_contents(
     `register`: by whose borders the traces' contents were added up.
     """
     start, compacted, mark = borders_of(register)
-    # Those that must have all that is committed, and were not cut from their start since.
+    # Those that must have all that is committed.
     complete = [
         trace
         for trace in traces
@@ -488,43 +488,34 @@ def compare_contents(
         and trace.log_end_offset >= mark
         and (trace.member in register.complete or _has_registered_chain(trace, register))
     ]
-    summed = [each for each in complete if each.log_start_offset <= start]
-    # A decision that was made since the register was read may have taken records above its own.
-    whole = [t for t in summed if t.compaction.compacted_below <= register.compacted_below]
+    whole = [
+        trace
+        for trace in complete
+        if trace.log_start_offset <= start
+        and trace.compaction.compacted_below <= register.compacted_below
+    ]
     _compare("I1", 1, whole, register, findings)
-    yield from _left_out(complete, summed, start, mark, "logs were cut at their start")
-    yield from _left_out(summed, whole, compacted, mark, "logs were compacted further")
-    if len(summed) < 2 or compacted == start:
+    left = {trace.member for trace in complete} - {trace.member for trace in whole}
+    if left and len(complete) > 1 and start < mark:
+        yield (
+            f"the records in [{start}, {mark}) on {_brokers(left)}, since logs were cut at their"
+            " start or compacted while they were read: try again"
+        )
+    if len(whole) < 2 or compacted == start:
         return
     groups: dict[tuple[int, int], list[ReplicaTrace]] = defaultdict(list)
-    for trace in summed:
+    for trace in whole:
         progress = trace.compaction
         if progress.is_finished:
             groups[progress.compacted_below, progress.tombstones_below].append(trace)
     for group in groups.values():
         _compare("I27", 0, group, register, findings)
     largest = max(groups.values(), key=len, default=[])
-    alone = [trace.member for trace in summed if trace not in largest]
+    alone = [trace.member for trace in whole if trace not in largest]
     if alone:
         yield (
             f"what {_brokers(alone)} keeps below {compacted}, since not all replicas have finished"
             " the same decision of compaction"
-        )
-
-
-def _left_out(
-    traces: Sequence[ReplicaTrace],
-    compared: Sequence[ReplicaTrace],
-    first: int,
-    end: int,
-    why: str,
-) -> Iterator[str]:
-    """Say which of replicas that could be compared were not, where there was anything."""
-    left = {trace.member for trace in traces} - {trace.member for trace in compared}
-    if left and len(traces) > 1 and first < end:
-        yield (
-            f"the records in [{first}, {end}) on {_brokers(left)}, since {why} while they were"
-            " read: try again"
         )
 
 

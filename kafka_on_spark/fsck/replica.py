@@ -10,9 +10,9 @@ what its own old entry would refuse. An id that has expired and come back begins
 sequence somebody vouched for, above all epochs that it has expired with.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from kafka_on_spark.base.ids import ChainDigest, Offset, TopicPartition
 from kafka_on_spark.fsck.findings import FindingList, Place
@@ -56,12 +56,8 @@ REWRITES: Final = ("merge", "compact")
 """The operations of commits that put a file in the place of others."""
 
 
-class Add(Protocol):
-    """Adds a finding at the version that is replayed."""
-
-    def __call__(
-        self, invariant: str, sentence: str, offset: int | None = None, path: str | None = None
-    ) -> None: ...
+Add = Callable[..., None]
+"""Adds a finding at the version that is replayed: an invariant, a sentence, an offset, a path."""
 
 
 class LogContent:
@@ -109,7 +105,7 @@ class LogContent:
     def release(self, step: TableCommit) -> list[int]:
         """Take the files that a commit removes; return the numbers of the batches in them."""
         self.removed_paths |= set(step.removes)
-        numbers: set[int] = set()
+        numbers = set[int]()
         for path in step.removes:
             if self.entries.pop(path, None) is None:
                 self._add("I15", f"the file {path} is removed, which is not in the log")
@@ -367,7 +363,6 @@ class ReplicaReplay:
         self._first_version = 0
         self._version = -1
         self._is_read = False
-        self._is_void = False  # the last commit has no bytes
         self._values: dict[str, int] = {}
         self.counters = _log_counters({})
         self._spans: list[EpochSpan] = []
@@ -414,25 +409,14 @@ class ReplicaReplay:
         )
 
     def _checkpoint(self, step: TableCheckpoint) -> None:
-        if self._is_read and self._agrees(step):
-            return
-        if self._is_read and not self._is_void:
+        if self._is_read:
+            paths = {file.path for file in step.files}
+            is_same = _log_counters(step.counters) == self.counters
+            if is_same and paths == self.log.entries.keys():
+                return
+            # The commit may have lost its bytes; processes go on from what the checkpoint says.
             sentence = "says another state than the commits up to it"
             self._add("I15", f"the checkpoint of version {step.version} {sentence}")
-            return
-        if self._is_read:  # processes go on from what the checkpoint says
-            self._add(
-                "I15",
-                f"the commit of version {step.version} has lost its bytes: the checkpoint of the"
-                " same version has what it said",
-            )
-        self._begin_at(step)
-
-    def _agrees(self, step: TableCheckpoint) -> bool:
-        paths = {file.path for file in step.files}
-        return paths == self.log.entries.keys() and _log_counters(step.counters) == self.counters
-
-    def _begin_at(self, step: TableCheckpoint) -> None:
         self._version = self._first_version = step.version
         self._is_read = True
         self._spans.clear()  # how the log went on is not known
@@ -450,7 +434,6 @@ class ReplicaReplay:
     def _commit(self, step: TableCommit) -> None:
         self._version = step.version
         self._is_read = True
-        self._is_void = step == TableCommit(version=step.version, operation=None)
         if step.configuration is not None:
             self._check_configuration(step.configuration)
             if step.version > 0:
