@@ -414,3 +414,14 @@ class MemoryQuorum:
     def flush(self) -> None:
         for each in self.roots:
             each.flush()
+
+
+def mismatch(log, other):
+    """Return two batches of one epoch at one place in two logs that are not one, or are behind such
+    as differ; None: what is of one epoch is the same, and so is all before it (Q7, Raft §5.3)."""
+    has_parted = False
+    for one, two in zip(log, other, strict=False):
+        has_parted = has_parted or one != two
+        if has_parted and one.epoch == two.epoch:
+            return one, two
+    return None

@@ -7,7 +7,7 @@ The simulation of the quorum ends with the same checks.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import NamedTuple
@@ -26,6 +26,37 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     has_write,
     log_of,
 )
+
+
+def appended_flaws(
+    key: VoterKey,
+    epoch: QuorumEpoch,
+    leaders: Collection[VoterKey],
+    log: Collection[RaftBatch],
+    appended: Sequence[RaftBatch],
+    *,
+    begins: bool,
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the leadership under which a voter takes batches behind `log`.
+
+    `epoch`: that it is in, with the `leaders` that it has marked in it. `begins`: it marks itself.
+    """
+    if begins and (
+        [each.epoch for each in appended] != [epoch] or any(each.epoch >= epoch for each in log)
+    ):
+        yield "Q8", f"it leads epoch {epoch} without that epoch's no-op"
+    highest = max((each.epoch for each in log), default=NO_EPOCH)
+    for batch in appended:
+        where = f"the batch at {batch.base_offset} is of epoch {batch.epoch}"
+        if batch.epoch < highest:
+            yield "Q4", f"{where}, the one before it of {highest}"
+        highest = max(highest, batch.epoch)
+        if batch.epoch > epoch:
+            yield "Q4", f"{where}, and the voter in {epoch}"
+        elif key in leaders and batch.epoch != epoch:
+            yield "Q4", f"{where}, and its writer leads {epoch}"
+        elif batch.epoch > NO_EPOCH and not leaders:
+            yield "Q8", f"{where}, and the voter has marked no leader in {epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +168,11 @@ class VoterTrace:
         appended.sort(key=lambda each: each.base_offset)
         is_known = not (is_first or self.is_damaged)
         if is_known:
-            self._check_appended(commit, appended)
+            begins = any(mark == (self.key, self.epoch) for mark in commit.leaders)
+            leaders, log = self.leaders.get(self.epoch, ()), [*self._batches()]
+            flaws = appended_flaws(self.key, self.epoch, leaders, log, appended, begins=begins)
+            for flaw in flaws:
+                self._add(*flaw)
         last = self._last
         for batch in appended:
             end = 0 if last is None else last.end_offset
@@ -189,28 +224,6 @@ class VoterTrace:
                 "Q2",
                 f"it is cut to {start}, below {log.proved_end}, which its log proves committed",
             )
-
-    def _check_appended(self, commit: VoterCommit, appended: list[RaftBatch]) -> None:
-        """Check under which leadership batches are taken."""
-        leads = self.key in self.leaders.get(self.epoch, ())
-        begins = any(mark == (self.key, self.epoch) for mark in commit.leaders)
-        if begins:
-            epochs = [each.epoch for each in appended]
-            is_first = all(each.epoch < self.epoch for each in self._batches())
-            if epochs != [self.epoch] or not is_first:
-                self._add("Q8", f"it leads epoch {self.epoch} without that epoch's no-op")
-        highest = NO_EPOCH if self._last is None else self._last.epoch
-        for batch in appended:
-            where = f"the batch at {batch.base_offset} is of epoch {batch.epoch}"
-            if batch.epoch < highest:
-                self._add("Q4", f"{where}, the one before it of {highest}")
-            highest = max(highest, batch.epoch)
-            if batch.epoch > self.epoch:
-                self._add("Q4", f"{where}, and the voter in {self.epoch}")
-            elif leads and batch.epoch != self.epoch:
-                self._add("Q4", f"{where}, and its writer leads {self.epoch}")
-            elif batch.epoch > NO_EPOCH and not self.leaders.get(self.epoch):
-                self._add("Q8", f"{where}, and the voter has marked no leader in {self.epoch}")
 
     def _batches(self) -> Iterable[RaftBatch]:
         return (each for file in self._files.values() for each in file)

@@ -31,6 +31,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterSet,
     VoterTable,
 )
+from tests.voter_fakes import mismatch
 
 
 class Numbers:
@@ -91,15 +92,7 @@ class Rules:
         return tuple(each.write_id for each in self.tables[table].log.batches)
 
     def mismatch(self, table, other):
-        """Return two batches of one epoch at one place in two logs that are not one, or are behind such
-        as differ; None: what is of one epoch is the same, and so is all before it (Raft §5.3)."""
-        logs = (self.tables[each].log.batches for each in (table, other))
-        has_parted = False
-        for one, two in zip(*logs, strict=False):
-            has_parted = has_parted or one != two
-            if has_parted and one.epoch == two.epoch:
-                return one, two
-        return None
+        return mismatch(*(self.tables[each].log.batches for each in (table, other)))
 
     def place(self, table):
         return self.tables[table].key.node_id

@@ -10,9 +10,11 @@ several rules for a change of voters, and each a name of its own.
 from collections import Counter
 from dataclasses import dataclass, field
 
+from kafka_on_spark.fsck.voter_trace import appended_flaws
 from kafka_on_spark.metadata.quorum.raft import majority_end
 from kafka_on_spark.metadata.quorum.voter_table import BatchKind
 from tests.simulation.world.scheduler import Violation
+from tests.voter_fakes import mismatch
 
 
 def require(holds: bool, invariant: str, message: str) -> None:
@@ -69,22 +71,26 @@ class QuorumChecker:
         """Check a commit that was just put on a voter's table."""
         after = root.table
         require(after.quorum_epoch >= before.quorum_epoch, "Q4", f"{after.key} goes back")
-        if change.appended:
-            require(after.leader is not None, "Q8", f"{after.key} takes batches without a mark")
-        if change.leader == after.key:
+        begins, leaders = change.leader == after.key, [*filter(None, (after.leader,))]
+        kept = after.log.batches[: len(after.log.batches) - len(change.appended)]
+        epoch, new = after.quorum_epoch, change.appended
+        for flaw in appended_flaws(after.key, epoch, leaders, kept, new, begins=begins):
+            require(False, flaw[0], f"{after.key}: {flaw[1]}")
+        if begins:
             self._begins(after, change)
         elif change.appended and after.leads:
-            self._decides(before, after, change)
+            self._decides(before, change)
         for other in self.roots:
             if other is not root:
-                self._check_matching(after.log.batches, other.table.log.batches)
+                found = mismatch(after.log.batches, other.table.log.batches)
+                require(found is None, "Q7", f"{found} are at one place in one epoch")
 
     def _begins(self, after, change):
         epoch = after.quorum_epoch
         known = self._leaders.setdefault(epoch, after.key)
         require(known == after.key, "Q1", f"epoch {epoch} has leaders {known} and {after.key}")
-        kinds = [(each.kind, each.epoch) for each in change.appended]
-        require(kinds == [(BatchKind.NO_OP, epoch)], "Q8", f"{after.key} leads without its no-op")
+        is_no_op = change.appended[0].kind is BatchKind.NO_OP
+        require(is_no_op, "Q8", f"{after.key} leads without its no-op")
         votes = self._votes.get((epoch, after.key), set())
         voters = after.log.voters
         require(voters.is_majority(votes), "Q8", f"{after.key} leads {epoch} by {votes}")
@@ -93,9 +99,8 @@ class QuorumChecker:
             require(is_there, "Q2", f"the leader of {epoch} lacks {each}, which is committed")
         self.seen["leaderships"] += 1
 
-    def _decides(self, before, after, change):
+    def _decides(self, before, change):
         for each in change.appended:
-            require(each.epoch == after.quorum_epoch, "Q4", f"{each} is of another epoch")
             if each.voters is not None:
                 self._changes_voters(before, each)
             if each.kind is not BatchKind.NO_OP:
@@ -127,13 +132,6 @@ class QuorumChecker:
 
     def _root_of(self, key):
         return next(each for each in self.roots if each.key == key)
-
-    def _check_matching(self, mine, other):
-        parted = False
-        for one, two in zip(mine, other, strict=False):
-            parted = parted or one != two
-            matches = not (parted and one.epoch == two.epoch)
-            require(matches, "Q7", f"{one} and {two} are at one place in one epoch")
 
     def flushed(self, root, tables):
         """Learn versions of a voter's table that are durable from now on."""
