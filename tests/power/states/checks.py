@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRequestError
@@ -18,6 +18,7 @@ from tests.power.states.changes import Change, Promise
 from tests.power.states.crashes import Tree
 from tests.power.states.life import BROKERS, TOPIC, create, create_topic, metadata_root
 from tests.power.states.quick import at_once
+from tests.told import Promises
 
 ROUNDS_MAX: Final = 4
 OPTIONS: Final = StorageOptions()
@@ -56,35 +57,28 @@ class Bench:
         return self._known[content]
 
 
-class Promises:
-    """What callers had been told when the power went."""
-
-    def __init__(self, promises: Iterable[Promise]) -> None:
-        self.is_created = False
-        self.topics: set[str] = set()
-        self.brokers: set[int] = set()
-        self.records: dict[int, str] = {}
-        for each in promises:
-            self._take(each.kind, each.what)
-
-    def _take(self, kind: str, what: dict[str, object]) -> None:
-        if kind == "cluster":
-            self.is_created = True
-            self.brokers |= set(BROKERS)
-        elif kind == "topic":
-            self.topics.add(str(what["name"]))
-        elif kind == "broker":
-            self.brokers.add(int(str(what["broker_id"])))
-        elif kind == "record":
-            self.records[int(str(what["offset"]))] = str(what["value"])
-        else:
-            assert kind == "deletion", kind
-            kept = [at for at in self.records if at >= int(str(what["before"]))]
-            self.records = {at: self.records[at] for at in kept}
-
-
 def promises_at(changes: Sequence[Change], at: int) -> Promises:
-    return Promises(each for each in changes[:at] if isinstance(each, Promise))
+    found = Promises()
+    for each in changes[:at]:
+        if isinstance(each, Promise):
+            _take(found, each.kind, each.what)
+    return found
+
+
+def _take(found: Promises, kind: str, what: dict[str, Any]) -> None:
+    if kind == "cluster":
+        found.is_created = True
+        found.brokers |= set(BROKERS)
+    elif kind == "topic":
+        found.topics.add(what["name"])
+    elif kind == "broker":
+        found.brokers.add(what["broker_id"])
+    elif kind == "record":
+        found.records[TOPIC, 0, what["offset"]] = what["value"]
+    else:
+        assert kind == "deletion", kind
+        kept = found.records.items()
+        found.records = {at: value for at, value in kept if at[2] >= what["before"]}
 
 
 def what_is_wrong(bench: Bench, tree: Tree, promises: Promises, *, goes_on: bool) -> list[str]:
@@ -96,14 +90,14 @@ def what_is_wrong(bench: Bench, tree: Tree, promises: Promises, *, goes_on: bool
             with at_once():
                 found = [
                     *_of_replicas(cluster),
-                    *_of_promises(cluster, promises),
+                    *_of_promises(cluster, bench.base, promises),
                     *_of_audit(cluster),
                 ]
             if goes_on:
                 _go_on(cluster)
         if goes_on:
             with _opened(bench.base, promises) as cluster, at_once():
-                found += [*_of_promises(cluster, promises), *_of_audit(cluster)]
+                found += [*_of_promises(cluster, bench.base, promises), *_of_audit(cluster)]
     except KafkaOnSparkError as error:
         return [f"{type(error).__name__}: {error}"]
     return found
@@ -120,7 +114,7 @@ def _opened(base: Path, promises: Promises) -> Cluster:
 
 
 def _of_replicas(cluster: Cluster) -> Iterable[str]:
-    """Open every replica that was made: none may be bad, or short of what is committed."""
+    """Open every replica that was made: none may be bad."""
     image = cluster.image
     for key, partition in image.partitions():
         for broker_id in partition.replicas:
@@ -128,27 +122,20 @@ def _of_replicas(cluster: Cluster) -> Iterable[str]:
                 continue
             address = address_of(image, key, partition, broker_id)
             try:
-                state = ReplicaLog(address, OPTIONS, checks_disk=True).load()
+                ReplicaLog(address, OPTIONS, checks_disk=True).load()
             except KafkaOnSparkError as error:
                 yield f"I22: broker {broker_id} has a bad replica: {error}"
-                continue
-            if broker_id in partition.isr and state.log_end_offset < partition.high_watermark:
-                yield f"I1: broker {broker_id} ends at {state.log_end_offset}"
 
 
-def _of_promises(cluster: Cluster, promises: Promises) -> Iterable[str]:
+def _of_promises(cluster: Cluster, base: Path, promises: Promises) -> Iterable[str]:
     image = cluster.image
-    for name in promises.topics - image.topic_ids.keys():
-        yield f"I3: the topic {name} is lost"
-    for broker_id in promises.brokers - image.brokers.keys():
-        yield f"I3: the broker {broker_id} is lost"
-    found = {}
-    if TOPIC in image.topic_ids:
-        rows = cluster.read(TOPIC).to_pylist()
-        found = {row["offset"]: row["value"].decode() for row in rows}
-    lost = [at for at, value in promises.records.items() if found.get(at) != value]
-    if lost:
+    yield from promises.broken(image.topic_ids.keys(), image.brokers.keys())
+    rows = cluster.read(TOPIC).to_pylist() if TOPIC in image.topic_ids else []
+    found = {(TOPIC, row["partition"], row["offset"]): row["value"].decode() for row in rows}
+    if lost := promises.lost(found):
         yield f"I3: the records {lost} are lost"
+    if lost := promises.on_no_root(base, image.topic_ids):
+        yield f"I3: no table has the records {lost}"
 
 
 def _of_audit(cluster: Cluster) -> Iterable[str]:

@@ -19,6 +19,7 @@ from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.delta import delta_log
 from tests.rigs.cutting.clients import PARTITIONS, TOPIC, create, create_topic, hurry
 from tests.rigs.notes import read_notes
+from tests.told import Promises
 
 RECHECK_S: Final = 0.05
 """Nobody writes any more: a commit without bytes needs no second look seconds later."""
@@ -49,16 +50,6 @@ class Verdict:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Promises:
-    """What clients were promised before a cut."""
-
-    records: dict[tuple[str, int, int], str]
-    topics: frozenset[str]
-    brokers: frozenset[int]
-    is_created: bool
-
-
 def promises_of(notes: Path, began_at: float, ended_at: float) -> Promises:
     """Return what was promised before a snapshot that was taken between two times."""
     lines = [line for _, line in read_notes(notes)]
@@ -74,8 +65,8 @@ def promises_of(notes: Path, began_at: float, ended_at: float) -> Promises:
     }
     return Promises(
         records=records,
-        topics=frozenset(each["topic"] for each in kept if each["kind"] == "created"),
-        brokers=frozenset(each["broker_id"] for each in kept if each["kind"] == "registered"),
+        topics={each["topic"] for each in kept if each["kind"] == "created"},
+        brokers={each["broker_id"] for each in kept if each["kind"] == "registered"},
         is_created=any(each["kind"] == "cluster" for each in kept),
     )
 
@@ -129,13 +120,11 @@ class Check:
         return Cluster.open(root)
 
     def _check_promises(self, cluster: Cluster) -> None:
-        names = {each.name for each in cluster.image.topics.values()}
-        lost = [
-            *(self._promises.topics - names),
-            *(self._promises.brokers - set(cluster.image.brokers)),
-        ]
+        image = cluster.image
+        self._verdict.wrong += self._promises.broken(image.topic_ids, image.brokers)
+        lost = self._promises.on_no_root(self._disk, image.topic_ids)
         if lost:
-            self._wrong("topics or brokers are lost", sorted(map(str, lost)))
+            self._wrong(f"no table has {len(lost)} records", lost[:3])
         create_topic(cluster)
 
     def _fsck(self, cluster: Cluster, when: str) -> None:
@@ -153,9 +142,9 @@ class Check:
             self._wrong(f"it can't be read, {when}", error)
             return
         self._verdict.promised, self._verdict.found = len(records), len(found)
-        lost = [place for place, value in records.items() if found.get(place) != value]
+        lost = self._promises.lost(found)
         if lost:
-            self._wrong(f"{len(lost)} records are lost, {when}", sorted(lost)[:3])
+            self._wrong(f"{len(lost)} records are lost, {when}", lost[:3])
 
     def _append(self, cluster: Cluster, when: str) -> None:
         for number in range(PARTITIONS):
