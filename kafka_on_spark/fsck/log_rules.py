@@ -111,18 +111,18 @@ def commit_flaws(
             yield Flaw("I13", sentence, part.base_offset)
 
 
-def name_flaws(names: Iterable[str], fence: int | None, removed: Set[str]) -> Iterator[Flaw]:
+def name_flaws(names: Iterable[str], fence: int | None, known: Set[str]) -> Iterator[Flaw]:
     """Yield how a commit under `fence` adds files that it may not: a cleaner may delete them.
 
-    `removed`: what the table has removed before.
+    `known`: what the table has, or has removed before.
     """
     for name in names:
         epoch = epoch_in_name(name)
         if epoch is not None and epoch != fence:
             sentence = f"the file {name} is added by a commit of leadership {fence}"
             yield Flaw("I26", f"{sentence}, and may be deleted by a cleaner")
-        if name in removed:
-            yield Flaw("I26", f"the file {name} is added again, after the table removed it")
+        if name in known:
+            yield Flaw("I26", f"the file {name} is added again: the table has it, or had it")
 
 
 def replacement_flaws(merged: Part, inputs: Sequence[Part], *, may_lack: bool) -> Iterator[Flaw]:

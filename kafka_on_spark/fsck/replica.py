@@ -147,12 +147,6 @@ class LogContent:
                 self._holders[segment.paths[0]] = inside
         return moved
 
-    def name_files(self, entries: Iterable[FileEntry]) -> None:
-        for entry in entries:
-            if entry.path in self.entries:
-                self._add("I15", f"the file {entry.path} is added a second time")
-            self.entries[entry.path] = entry
-
     def check_dropped(self, before: int, after: int) -> None:
         """Check that what a log start has passed is gone with the commit that moved it (I16): a
         file with all its batches. One that has a batch above the log start stays whole."""
@@ -443,8 +437,9 @@ class ReplicaReplay:
         if after.producers.number < before.producers.number:
             numbers = f"{before.producers.number} to {after.producers.number}"
             self._add("I11", f"the number of the producer-state file went back from {numbers}")
-        names = [entry.path for entry in step.adds]
-        self._add_all(name_flaws(names, after.leader_epoch, self.log.removed_paths))
+        names = {entry.path for entry in step.adds}
+        known = (names & self.log.removed_paths) | (names & self.log.entries.keys())
+        self._add_all(name_flaws(names, after.leader_epoch, known))
         self._change_log(step, before, after)
         self.log.check_dropped(before.log_start_offset, after.log_start_offset)
         self._follow_span(before, after)
@@ -468,7 +463,7 @@ class ReplicaReplay:
         self.log.remove(removed, step.version)
         if is_cut:
             self.producers.start_over(self.log.active.values(), after.log_end_offset)
-        self.log.name_files(step.adds)
+        self.log.entries |= {entry.path: entry for entry in step.adds}
         is_fetched = step.operation == "append_fetched"
         self._add_all(commit_flaws(before, after, appended, is_fetched=is_fetched))
         start, end = after.log_start_offset, before.log_end_offset
