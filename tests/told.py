@@ -47,14 +47,25 @@ class Promises:
 
     def on_no_root(self, roots: Path, topic_ids: Mapping[str, str]) -> list[Place]:
         """Return the records that no replica's table has, of all below `roots`."""
-        names = {topic_id: topic for topic, topic_id in topic_ids.items()}
         held = defaultdict[Place, set[str]](set)
-        for log in roots.glob("**/_delta_log"):
-            configuration, records = read_table(log.parent)
-            topic = names.get(configuration.get("kos.topic.id", ""), "")
+        for topic, partition, _, records in replicas_below(roots, topic_ids):
             for offset, value in records.items():
-                held[topic, int(configuration["kos.partition"]), offset].add(value)
+                held[topic, partition, offset].add(value)
         return sorted(at for at, value in self.records.items() if value not in held[at])
+
+
+def replicas_below(
+    roots: Path, topic_ids: Mapping[str, str]
+) -> Iterator[tuple[str, int, str, dict[int, str]]]:
+    """Yield topic, partition, replica uuid and records by offset of each replica's table of some
+    topics."""
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    for log in sorted(roots.glob("**/_delta_log")):
+        configuration, records = read_table(log.parent)
+        topic = names.get(configuration.get("kos.topic.id", ""))
+        if topic is not None:
+            number, uuid = int(configuration["kos.partition"]), configuration["kos.replica.uuid"]
+            yield topic, number, uuid, records
 
 
 def read_table(folder: Path) -> tuple[dict[str, str], dict[int, str]]:

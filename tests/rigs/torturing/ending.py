@@ -10,6 +10,7 @@ from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.fsck.findings import Finding, FsckReport
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import address_of
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.facts import Facts, facts_of
@@ -24,6 +25,7 @@ from tests.rigs.torturing.clients.reading import by_partition, rows_of
 from tests.rigs.torturing.folder import TOPICS, TortureFolder, key_of, keys
 from tests.rigs.torturing.history import ENDED, HEALED, OK, POLL, HistoryWriter, read_history
 from tests.rigs.torturing.processes import APPENDING, CONTROLLING, READING, Processes
+from tests.told import replicas_below
 
 ALIVE_S_MAX: Final = 180.0
 """Seconds, as a rule. What was killed last begins again first, on processors that others use, too."""
@@ -119,7 +121,19 @@ class Ending:
                     is_final=True,
                 )
                 count += sum(map(len, records.values()))
+            self._read_tables(cluster.image)
         return count
+
+    def _read_tables(self, image: MetadataImage) -> None:
+        """Note what the replicas' tables hold, read by no reader of the product, as reads."""
+        uuids = {each for _, partition in image.partitions() for each in partition.replica_uuids}
+        tables = replicas_below(self._folder.path, image.topic_ids)
+        for number, (topic, partition, uuid, records) in enumerate(tables):
+            if uuid in uuids and records:
+                rows = [(at, value, None) for at, value in sorted(records.items())]
+                key, index = key_of(topic, partition), self._writer.invoke(POLL, topic=topic)
+                said = {"starts": {key: rows[0][0]}, "records": {key: rows}, "is_fresh": False}
+                self._writer.complete(index, POLL, OK, assign=-2 - number, **said)
 
     def check_tables(self, rolled_back: Collection[tuple[int, str, int, int]]) -> FsckReport:
         """Check every table at every version.
