@@ -100,4 +100,7 @@ def _actions(log: Path) -> Iterator[dict[str, Any]]:
         first = int(newest.name[:20]) + 1
     for commit in sorted(log.glob("*.json")):
         if commit.stem.isdecimal() and int(commit.stem) >= first:
-            yield from map(json.loads, commit.read_text().splitlines())
+            try:
+                yield from map(json.loads, commit.read_text().splitlines())
+            except ValueError:  # it has lost its bytes, and the log ends
+                return
