@@ -162,7 +162,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower takes its leader's counters with what it fetches",
         ((CompactionProgress, "after_fetch", _itself),),
-        seed=144,
+        seed=114,
         invariant="I1 committed prefix",
     ),
     Mutant(
