@@ -247,10 +247,10 @@ def answer(
 ) -> ControllerResult[bool]:
     """Decide a pending request: its records and its result, in one commit.
 
-    Nothing, and False, if it has a result already. `is_withdrawn`: the process that asked stops
-    waiting, so the request is not run. It has stopped for sure once the newest commit is later than
-    the request's deadline: a controller commits when it claims, and each time that it renews its
-    lease.
+    Nothing, and False, if it has a result already: so none is run twice, or once it was withdrawn.
+    `is_withdrawn`: the process that asked stops waiting, so the request is not run. So it is if the
+    newest commit is later than the request's deadline, as a controller's is once it has renewed its
+    lease: what a dead process has left is not run a day later.
     """
     if record not in image.requests:
         return ControllerResult([], False)
@@ -260,10 +260,9 @@ def answer(
         request = request_of(record)
         cause = f"{request.command.name} asked for by {request.asked_by}"
         if is_withdrawn or image.time_ms > request.deadline_at_ms:
-            controller = None if image.controller is None else image.controller.controller_id
             raise RequestTimedOutError(
-                f"{request.command.name} was not run: {controller or 'no controller'} has not"
-                f" decided on it in the {request.timeout_ms} ms given; ask again"
+                f"{request.command.name} was not run: nobody has decided on it in the"
+                f" {request.timeout_ms} ms given; ask again"
             )
         result = request.command.decide(image, id_source, request.arguments)
         decided.extend(result.records)
@@ -326,17 +325,18 @@ def run_command(node: Node, command: Command[T], **arguments: object) -> T:
             request; look whether it took effect.
         And what the command's decision raises, here or at the controller.
     """
-    timeout_ms = node.timeout_ms
+    timeout_ms, image = node.timeout_ms, node.metadata.catch_up()
+    # It is judged by the time of others' commits, whose clocks may be ahead by so much.
+    given_ms = timeout_ms + image.settings().integer("clock.ahead.max.ms")
     request = Request(
         command=command,
         arguments=to_json(arguments),
         asked_by=node.controller_id,
         timeout_ms=timeout_ms,
-        deadline_at_ms=node.metadata.clock.now_ms() + timeout_ms,
+        deadline_at_ms=node.metadata.clock.now_ms() + given_ms,
     )
     record = request_record(request, node.ids.new_uuid())
     watch = LeaseWatch(node.clock)
-    node.metadata.catch_up()
     with node.metadata.watching(record) as result_of:
         is_decided, response = node.submit(partial(_decide_or_ask, node, watch, request, record))
         if is_decided:

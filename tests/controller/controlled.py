@@ -47,8 +47,8 @@ class World:
             timeout_ms=1000,
         )
 
-    def metadata(self):
-        service = MetadataService(self.log, self.clock, random=lambda: 0.5)
+    def metadata(self, clock=None):
+        service = MetadataService(self.log, clock or self.clock, random=lambda: 0.5)
         service.catch_up()
         return service
 
@@ -64,8 +64,8 @@ class World:
         node.controller_id, node.ids = name, self.id_source
         return node
 
-    def controller(self, name="active"):
-        metadata = self.metadata()
+    def controller(self, name="active", clock=None):
+        metadata = self.metadata(clock)
         term = Term.claim(
             metadata,
             self.clock,

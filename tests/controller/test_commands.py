@@ -128,17 +128,25 @@ def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
     assert '"code": 7' in world.log.batches[-1].records[-1].result
 
 
-@pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
-def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew_ms):
-    active = world.controller()
+@pytest.mark.parametrize(
+    "asker_ms, controller_ms", [(-3_600_000, 0), (3_600_000, 0), (0, 50_000), (-50_000, 50_000)]
+)
+def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(
+    world, asker_ms, controller_ms
+):
+    world.log.ask_root_ms = now_ms = world.clock.now_ms
+
+    def skewed(skew_ms):
+        return SimpleNamespace(
+            now_ms=lambda: now_ms() + skew_ms,
+            monotonic_ms=world.clock.monotonic_ms,
+            sleep_ms=world.clock.sleep_ms,
+        )
+
+    active = world.controller(clock=skewed(controller_ms))
+    world.clock.advance(LEASE_MS // 2)  # so that it commits before it decides
     world.while_waiting(lambda: serve_requests(active, world.id_source))
-    process = world.process("me")
-    now_ms = world.clock.now_ms
-    process.clock = SimpleNamespace(
-        now_ms=lambda: now_ms() + skew_ms,
-        monotonic_ms=world.clock.monotonic_ms,
-        sleep_ms=world.clock.sleep_ms,
-    )
+    process = world.process_with(world.metadata(skewed(asker_ms)))
 
     run(process, create("orders"), timeout_ms=5_000)
 
