@@ -413,8 +413,9 @@ class TableRemoval:
         """Return the tables that are assigned no more, and since when (ms since 1970 UTC)."""
         found = {table.replica: table for table in tables if not is_assigned(image, table.replica)}
         unseen = frozenset(found.keys() - self._times.keys())
-        times = {**self._times, **(self._look_up(unseen) if unseen else {})}
-        return [(table, times[each]) for each, table in found.items() if each in times]
+        if unseen:
+            self._times |= self._look_up(unseen)
+        return [(table, self._times[each]) for each, table in found.items() if each in self._times]
 
     def _look_up(self, replicas: frozenset[Incarnation]) -> dict[Incarnation, int]:
         """Return when replicas were unassigned that this process has not seen go, by the log. A
