@@ -357,6 +357,7 @@ class ReplicaReplay:
         self._first_version = 0
         self._version = -1
         self._is_read = False
+        self._is_void = False  # the last commit has no bytes
         self._values: dict[str, int] = {}
         self.counters = _log_counters({})
         self._spans: list[EpochSpan] = []
@@ -408,9 +409,11 @@ class ReplicaReplay:
             is_same = _log_counters(step.counters) == self.counters
             if is_same and paths == self.log.entries.keys():
                 return
-            # The commit may have lost its bytes; processes go on from what the checkpoint says.
             sentence = "says another state than the commits up to it"
             self._add("I15", f"the checkpoint of version {step.version} {sentence}")
+            if not self._is_void:
+                return
+            # The commit has lost its bytes; processes go on from what the checkpoint says.
         self._version = self._first_version = step.version
         self._is_read = True
         self._spans.clear()  # how the log went on is not known
@@ -428,6 +431,7 @@ class ReplicaReplay:
     def _commit(self, step: TableCommit) -> None:
         self._version = step.version
         self._is_read = True
+        self._is_void = step == TableCommit(version=step.version, operation=None)
         if step.configuration is not None:
             self._check_configuration(step.configuration)
             if step.version > 0:
@@ -437,8 +441,8 @@ class ReplicaReplay:
         if after.producers.number < before.producers.number:
             numbers = f"{before.producers.number} to {after.producers.number}"
             self._add("I11", f"the number of the producer-state file went back from {numbers}")
-        names = {entry.path for entry in step.adds}
-        known = (names & self.log.removed_paths) | (names & self.log.entries.keys())
+        names = [entry.path for entry in step.adds]
+        known = {*self.log.removed_paths.intersection(names), *(self.log.entries.keys() & names)}
         self._add_all(name_flaws(names, after.leader_epoch, known))
         self._change_log(step, before, after)
         self.log.check_dropped(before.log_start_offset, after.log_start_offset)
