@@ -116,13 +116,15 @@ def name_flaws(names: Iterable[str], fence: int | None, known: Set[str]) -> Iter
 
     `known`: what the table has, or has removed before.
     """
+    added = set(known)
     for name in names:
         epoch = epoch_in_name(name)
         if epoch is not None and epoch != fence:
             sentence = f"the file {name} is added by a commit of leadership {fence}"
             yield Flaw("I26", f"{sentence}, and may be deleted by a cleaner")
-        if name in known:
+        if name in added:
             yield Flaw("I26", f"the file {name} is added again: the table has it, or had it")
+        added.add(name)
 
 
 def replacement_flaws(merged: Part, inputs: Sequence[Part], *, may_lack: bool) -> Iterator[Flaw]:

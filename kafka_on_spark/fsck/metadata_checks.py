@@ -306,7 +306,8 @@ class MetadataReplay:
             self._add_all(step_flaws(before, after), offset, key)
             if after.unclean_generation > before.unclean_generation:
                 before = None
-        self._add_all(compaction_flaws(before, after, after.high_watermark), offset, key)
+        flaws = compaction_flaws(before, after, after.high_watermark, may_lack=self._has_gap)
+        self._add_all(flaws, offset, key)
 
     def _partition(self, key: PartitionKey, row: Row, offset: int) -> None:
         register, before = register_of(row), self.register(key)

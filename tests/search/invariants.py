@@ -166,7 +166,7 @@ def check_commit(
 ) -> None:
     """Check one commit to a replica's table. `removed`: files that it can't add again."""
     parts = [*change.adds, *([] if change.merged is None else [change.merged])]
-    names = {segment.file_name for part in parts for segment in part.segments}
+    names = [segment.file_name for part in parts for segment in part.segments]
     flaws = [
         *commit_flaws(before, after, change.adds, is_fetched=change.operation != "append"),
         *name_flaws(names, after.leader_epoch, removed | files_of(before)),

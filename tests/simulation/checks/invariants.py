@@ -225,20 +225,21 @@ def counted(
 
 
 NEWEST = 3
-"""Of a log's parts so many are looked at after a commit: those before them were when they came."""
+"""Of a log's parts so many are looked at after a commit, or all that it adds."""
 
 
 def next_log(
     ledger: Ledger, key: PartitionKey, table: Table, before: ReplicaState, change: LogChange
 ) -> None:
     """I5, I10, I13, I14, I16, I26: what `fsck` asks of a table and its commits."""
-    after, place = table.state, max(0, len(table.state.batches) - NEWEST)
+    after, count = table.state, max(NEWEST, len(change.adds) + 1)
+    place = max(0, len(after.batches) - count)
     last = after.batches[place - 1] if place else None
-    names = {segment.file_name for part in _added_by(change) for segment in part.segments}
+    names = [segment.file_name for part in _added_by(change) for segment in part.segments]
     partition = ledger.image.partition(key)
     flaws = [
         *commit_flaws(before, after, change.adds, is_fetched=change.operation != "append"),
-        *name_flaws(names, change.leader_epoch, names & (table.removed | files_of(before))),
+        *name_flaws(names, change.leader_epoch, table.removed | files_of(before)),
         *order_flaws(
             after.batches[place:],
             last=last,
