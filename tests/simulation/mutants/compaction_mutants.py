@@ -183,7 +183,7 @@ COMPACTION_MUTANTS = [
             (inspections, "has_lost_replacements", _nothing),
             (states, "has_lost_replacements", _nothing),
         ),
-        seed=853,
+        seed=1105,
         invariant=L3,
     ),
     Mutant(

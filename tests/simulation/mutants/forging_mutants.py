@@ -80,7 +80,7 @@ FORGING_MUTANTS = [
     Mutant(
         "a follower is cut where the chains diverge, not the epochs alone",
         ((truncation, "shared_border", _by_epochs),),
-        seed=175,
+        seed=1039,
         invariant="L3 the ISR returns to all replicas",
     ),
     Mutant(
