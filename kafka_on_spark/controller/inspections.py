@@ -1,9 +1,8 @@
 """Inspections: of a replica that may be bad, of a lost replica, and of those that nobody leads.
 
 `election` and `isr` decide by inspections of replicas without a leader, and of lost ones. A
-controller's pass, a sweep and an append that waits run them. Of a lost replica each file is read:
-headers alone would prove a table whose files are gone or damaged, and that may be why the replica
-was called lost.
+controller's pass and a sweep run them. Of a lost replica each file is read: headers alone would
+prove a table whose files are gone or damaged, and that may be why the replica was called lost.
 
 When a replica is bad (I22, I23). One process must find the same twice, some time apart. A finding
 is a replica's uuid and the file that is missing or wrong; without a file it is about the log. One
