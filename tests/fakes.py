@@ -174,6 +174,7 @@ class MemoryReplicaLog:
 
     `checks_segments`: a commit may only name files that are there, as on a real disk.
     `is_checked`: a load asks the root whether it is the disk of the address.
+    `clock`: a conflict takes a second.
     """
 
     def __init__(
@@ -185,6 +186,7 @@ class MemoryReplicaLog:
         is_checked: bool = False,
     ) -> None:
         self._is_checked = is_checked
+        self.clock = FakeClock()
         self._roots = roots
         self._address = address
         self._checks_segments = checks_segments
@@ -246,6 +248,7 @@ class MemoryReplicaLog:
             raise ReplicaLostError("there is no table")
         number = self._write_producers(root, table, state, change)
         if fault is Fault.CONFLICT:
+            self.clock.advance(1000)
             now = table.state()
             table.add(_nothing(now))
         if table.state() != state:

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.base.merge_tiers import FILES_A_CHANGE_MAX
 from kafka_on_spark.log import operations
@@ -37,11 +36,10 @@ from kafka_on_spark.log.merging import (
     read_borders,
     typed,
 )
-from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog, committed
 from kafka_on_spark.log.segments import segment_batches
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, proves_complete
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState, proves_complete
 from kafka_on_spark.log.upkeep_work import (
-    ATTEMPTS_MAX,
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
@@ -375,37 +373,32 @@ class _Compacting:
         merged: MergedSegment | None,
         progress: CompactionProgress,
     ) -> bool:
-        """Commit a group, or counters alone; after a conflict again, if all of it still stands."""
-        seen, epoch = self.state.compaction, self.order.partition.leader_epoch
-        for _ in range(ATTEMPTS_MAX):
-            if self.state.compaction != seen:
-                return False
+        """Commit a group, or counters alone, if all of it still stands; return whether it does."""
+        seen, partition = self.state.compaction, self.order.partition
+
+        def decide(state: ReplicaState) -> LogChange | None:
+            if state.compaction != seen or not proves_complete(state, partition):
+                return None  # others compact, or merged above this image's high watermark
+            epoch = partition.leader_epoch
             if parts is None or merged is None:
-                change = operations.set_compaction(self.state, progress, leader_epoch=epoch)
-            else:
-                change = operations.replace_neighbours(
-                    self.state,
-                    parts,
-                    merged,
-                    operation="compact",
-                    leader_epoch=epoch,
-                    stable_offset=self.order.partition.high_watermark,
-                    registered=self.order.registered,
-                    compaction=progress,
-                )
-            if change is None:
-                return merged is None  # there is nothing to change, or the inputs are gone
-            try:
-                self.state = self.replica.commit(self.state, change)
-            except CommitConflictError:
-                self.state = self.replica.load()
-                if not proves_complete(self.state, self.order.partition):
-                    return False  # it was merged above this image's high watermark
-                continue
-            self.has_advanced = True
-            if parts is not None and merged is not None:
-                self.count += 1
-                self.size_bytes += sum(part.size_bytes for part in parts)
-                self.written_bytes += merged.size_bytes
-            return True
-        return False
+                return operations.set_compaction(state, progress, leader_epoch=epoch)
+            return operations.replace_neighbours(
+                state,
+                parts,
+                merged,
+                operation="compact",
+                leader_epoch=epoch,
+                stable_offset=partition.high_watermark,
+                registered=self.order.registered,
+                compaction=progress,
+            )
+
+        self.state, change = committed(self.replica, decide, self.state)
+        if change is None:
+            return False
+        self.has_advanced = True
+        if parts is not None and merged is not None:
+            self.count += 1
+            self.size_bytes += sum(part.size_bytes for part in parts)
+            self.written_bytes += merged.size_bytes
+        return True

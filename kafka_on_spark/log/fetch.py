@@ -55,8 +55,7 @@ from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaReport
-
-ATTEMPTS_MAX: Final = 8
+from kafka_on_spark.store.deadlines import until_committed
 
 BORDERS_MAX: Final = 1024
 """The newest borders of a leader's log that a report has at most."""
@@ -310,17 +309,17 @@ class _Fetcher:
         seen = self.leader
         if loss_of(self._partition, self.follower.broker_id, follower) is not None:
             follower = self.load_follower()  # a stale state is no loss
-        for _ in range(ATTEMPTS_MAX):
+
+        def take(follower: ReplicaState) -> ReplicaState:
+            # After a conflict a twin or a newer leadership was here; what it left decides.
             loss = loss_of(self._partition, self.follower.broker_id, follower)
             if loss is not None:
                 raise FollowerRefusedError(loss)
-            try:
-                follower, self.leader = self._read_to_compare(follower, seen)
-                return self._take_all(self._adopt(follower, self.leader), self.leader)
-            except CommitConflictError:
-                # A twin or a newer leadership was here; what it left decides.
-                follower = self.load_follower()
-        raise FollowerRefusedError(KafkaStorageError("commits to the follower keep conflicting"))
+            follower, self.leader = self._read_to_compare(follower, seen)
+            return self._take_all(self._adopt(follower, self.leader), self.leader)
+
+        with _refused_by(FollowerRefusedError):
+            return until_committed(self.load_follower, take, follower, clock=self._clock)
 
     def _read_to_compare(
         self, follower: ReplicaState, leader: ReplicaState

@@ -21,14 +21,14 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, KafkaStorageError
+from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.base.merge_tiers import MERGED_BYTES_MAX
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, Segment, segment_name
 from kafka_on_spark.log.hashing import add_digests, content_digests, sum_digests
 from kafka_on_spark.log.merge_plan import MergeRules, merges_due
-from kafka_on_spark.log.replicas import ReplicaLog
+from kafka_on_spark.log.replicas import ReplicaLog, committed
 from kafka_on_spark.log.segments import (
     SEGMENT_SCHEMA,
     TIMESTAMP,
@@ -42,9 +42,8 @@ from kafka_on_spark.log.segments import (
     segment_batches,
     segment_error,
 )
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, proves_complete
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState, proves_complete
 from kafka_on_spark.log.upkeep_work import (
-    ATTEMPTS_MAX,
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
@@ -502,7 +501,7 @@ def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
             if merger.merge(run):
                 allowance.charge(2 * _size_of(run))
         if before == (merger.count, len(merger.left_out)):
-            break  # others were faster each time
+            break  # others have merged them, or the fence has moved
     return merger.done(is_left=bool(merger.due()))
 
 
@@ -634,25 +633,21 @@ class _Merger:
     def _commit(self, inputs: Sequence[LogPart], merged: MergedSegment) -> None:
         """Commit a merge; after a conflict again, if fence and inputs still stand."""
         epoch = self.order.partition.leader_epoch
-        for _ in range(ATTEMPTS_MAX):
-            if self.state.leader_epoch != epoch:
-                return
-            change = operations.merge(
-                self.state,
+
+        def decide(state: ReplicaState) -> LogChange | None:
+            if state.leader_epoch != epoch:
+                return None
+            return operations.merge(
+                state,
                 inputs,
                 merged,
                 leader_epoch=epoch,
                 stable_offset=self.order.partition.high_watermark,
                 registered=self.order.registered,
             )
-            if change is None:
-                return
-            try:
-                self.state = self.replica.commit(self.state, change)
-            except CommitConflictError:
-                self.state = self.replica.load()
-                continue
+
+        self.state, change = committed(self.replica, decide, self.state)
+        if change is not None:
             self.count += 1
             self.size_bytes += _size_of(inputs)
             self.written_bytes += merged.size_bytes
-            return

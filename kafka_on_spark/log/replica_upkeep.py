@@ -17,7 +17,6 @@ from kafka_on_spark.log.producer_state import registered_producers
 from kafka_on_spark.log.replicas import advance_to
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.upkeep_work import (
-    ATTEMPTS_MAX,
     CLEAN,
     NOTHING_DONE,
     Allowance,
@@ -45,22 +44,18 @@ def apply_log_start(order: UpkeepOrder, worker: Worker, allowance: Allowance) ->
     """Drop the records below the log start that was decided in the metadata log (I16)."""
     replica = worker.replicas.open(order.address)
     start = order.partition.log_start_offset
-    for _ in range(ATTEMPTS_MAX):
-        state = replica.load()
-        if not state.log_start_offset < start <= state.log_end_offset:
-            return NOTHING_DONE
-        after = None if order.is_dry_run else advance_to(replica, state, start, order.registered)
-        if after is not state:
-            reached = start if after is None else after.log_start_offset
-            below = [batch for batch in state.batches if batch.end_offset <= reached]
-            return WorkDone(
-                count=len(below),
-                has_advanced=True,
-                what=DROPPED,
-                size_bytes=sum(batch.size_bytes for batch in below),
-                is_left=reached < start,
-            )
-    return WorkDone(what=DROPPED, is_left=True)
+    state = replica.load()
+    if not state.log_start_offset < start <= state.log_end_offset:
+        return NOTHING_DONE
+    if not order.is_dry_run:
+        advance_to(replica, state, start, order.registered)
+    below = [batch for batch in state.batches if batch.end_offset <= start]
+    return WorkDone(
+        count=len(below),
+        has_advanced=True,
+        what=DROPPED,
+        size_bytes=sum(batch.size_bytes for batch in below),
+    )
 
 
 WORKS: Final[tuple[tuple[str, Work], ...]] = (

@@ -25,7 +25,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.base.ids import NO_CHAIN, ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.base.ids import NO_CHAIN, ChainDigest, Clock, LeaderEpoch, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, StagedBatch, WriterFence
 from kafka_on_spark.log.compaction import COUNTERS as COMPACTION_COUNTERS
@@ -63,7 +63,7 @@ from kafka_on_spark.log.state import (
     halves,
 )
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.store.deadlines import RootHangsError, within
+from kafka_on_spark.store.deadlines import RootHangsError, SystemClock, until_committed, within
 from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
@@ -99,6 +99,8 @@ class ReplicaLog:
     Attributes:
         registered_voters: As in the newest address that it was opened at.
     """
+
+    clock: Clock = SystemClock()
 
     def __init__(
         self, address: ReplicaAddress, options: StorageOptions, *, checks_disk: bool = False
@@ -511,9 +513,6 @@ ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
 CheckState = Callable[[ReplicaState], None]
 """Refuses, by an error, to say of a log that was read that it has not an append."""
 
-ATTEMPTS_MAX: Final = 32
-"""A table has one writer by design: twins and deposed leaders cause a few conflicts only."""
-
 
 @dataclass(frozen=True, slots=True)
 class Appended:
@@ -526,26 +525,32 @@ class Appended:
     last: LastAppend | None = None
 
 
-def commit_decided(
-    replica: ReplicaLog, decide: Callable[[ReplicaState], LogChange | None]
-) -> ReplicaState:
+Decide = Callable[[ReplicaState], LogChange | None]
+"""Says what to commit to a log, if anything."""
+
+
+def commit_decided(replica: ReplicaLog, decide: Decide) -> ReplicaState:
     """Commit what `decide` says of the newest state; return the state after it.
 
     A log that it calls lost is read once more: a stale listing shows an older, shorter one.
     """
-    was_lost = False
-    for _ in range(ATTEMPTS_MAX):
-        try:
-            state = replica.load()
-            change = decide(state)
-            return state if change is None else replica.commit(state, change)
-        except CommitConflictError:
-            continue
-        except ReplicaLostError:
-            if was_lost:
-                raise
-            was_lost = True
-    raise KafkaStorageError("commits to a replica keep conflicting", attempts=ATTEMPTS_MAX)
+    try:
+        return committed(replica, decide)[0]
+    except ReplicaLostError:
+        return committed(replica, decide)[0]
+
+
+def committed(
+    replica: ReplicaLog, decide: Decide, state: ReplicaState | None = None
+) -> tuple[ReplicaState, LogChange | None]:
+    """Commit what `decide` says of a log last seen at `state` (None: it is read), and after a
+    conflict of what is read then; return the state after it, and what was committed."""
+
+    def commit(now: ReplicaState) -> tuple[ReplicaState, LogChange | None]:
+        change = decide(now)
+        return (now if change is None else replica.commit(now, change)), change
+
+    return until_committed(replica.load, commit, state, clock=replica.clock)
 
 
 def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
@@ -630,7 +635,8 @@ def commit_staged(
     `check_absent` is called with each state that has not the append, after that was read.
     """
     puts = [] if puts is None else puts
-    for _ in range(ATTEMPTS_MAX):
+
+    def commit(state: ReplicaState) -> Appended:
         if puts:
             state = with_borders_over(state, puts, read_borders)
             stands = find_put(state, puts)
@@ -655,12 +661,11 @@ def commit_staged(
         puts.append(batch)
         try:
             return Appended(replica.commit(state, decided), batch, is_duplicate=False)
-        except (CommitConflictError, KafkaStorageError) as error:
+        except (CommitConflictError, KafkaStorageError):
             puts.remove(batch)  # certainly not written
-            if isinstance(error, KafkaStorageError):
-                raise
-            state = replica.load()
-    raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)
+            raise
+
+    return until_committed(replica.load, commit, state, clock=replica.clock)
 
 
 def advance_to(
@@ -670,14 +675,15 @@ def advance_to(
     registered: RegisteredProducers | None = None,
 ) -> ReplicaState:
     """Move a log's start to `offset`, if its end is not below; return the state after it."""
-    if offset > state.log_end_offset:
-        return state
-    try:
-        while (change := operations.advance_log_start(state, offset, registered)) is not None:
-            state = replica.commit(state, change)
-    except CommitConflictError:
-        pass  # another process has done it, or the next fetch will
-    return state
+
+    def decide(state: ReplicaState) -> LogChange | None:
+        is_there = offset <= state.log_end_offset
+        return operations.advance_log_start(state, offset, registered) if is_there else None
+
+    while True:  # a commit removes a bounded number of files
+        state, change = committed(replica, decide, state)
+        if change is None:
+            return state
 
 
 def try_to_advance(

@@ -210,9 +210,6 @@ class Allowance:
         self.moved_bytes += size_bytes
 
 
-ATTEMPTS_MAX: Final = 8
-"""Tries of one commit: an appender that keeps winning has more right to the table."""
-
 Work = Callable[[UpkeepOrder, Worker, Allowance], WorkDone]
 """One kind of work. It does what is due, as far as the allowance goes; KafkaOnSparkErrors that it
 raises become its row. In a dry run it says what is due."""

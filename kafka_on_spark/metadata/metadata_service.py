@@ -71,7 +71,7 @@ from kafka_on_spark.store.counts import (
     UNKNOWN,
     Counts,
 )
-from kafka_on_spark.store.deadlines import is_local, pause_ms, pauses_ms
+from kafka_on_spark.store.deadlines import is_local, pause_ms, pauses_ms, until_committed
 
 log = logging.getLogger(__name__)
 
@@ -373,12 +373,10 @@ class MetadataService:
             ClusterClosedError: This process has closed the cluster.
             And what `decide` raises.
         """
-        self.check_open()
         if self.refusal is not None:
             raise self.refusal
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-        while True:
+
+        def commit(_: object) -> ControllerResult[T]:
             with (
                 self._acquire_lock(self.log.leader_uri, queued) as lock,
                 self._lock,
@@ -390,21 +388,28 @@ class MetadataService:
                 image, suspects = self.image, self.suspects
                 result = decide(replace(image, suspects=suspects) if suspects else image)
                 if not result.records:
-                    return result.response
+                    return result
                 try:
                     stamp = self._stamp(controller)
                     with _counted(self._counts):
                         batch = self.log.append(result.records, stamp, expected_offset=image.offset)
                 except CommitConflictError:
                     self.catch_up()
-                else:
-                    self._replay([batch])
-                    lock.mark_committed()
-                    break
-            if self._clock.monotonic_ms() > deadline_ms:
-                raise RequestTimedOutError("commits to the metadata log keep conflicting")
-            self._clock.sleep_ms(next(pauses) * self._random())
-        self.after_commit()
+                    raise
+                self._replay([batch])
+                lock.mark_committed()
+                return result
+
+        result = until_committed(
+            self.check_open,
+            commit,
+            clock=self._clock,
+            timeout_ms=timeout_ms,
+            pauses=(each * self._random() for each in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)),
+            late=RequestTimedOutError,
+        )
+        if result.records:
+            self.after_commit()
         return result.response
 
     def _newest_ms(self) -> int:

@@ -34,9 +34,16 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from kafka_on_spark.base.errors import ClusterClosedError, KafkaStorageError
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    CommitConflictError,
+    KafkaStorageError,
+    ProtocolError,
+)
+from kafka_on_spark.base.ids import Clock
 
 T = TypeVar("T")
+State = TypeVar("State")
 Arguments = ParamSpec("Arguments")
 
 FORKED: Final = (
@@ -98,6 +105,41 @@ def pauses_ms(first_ms: float, max_ms: float = math.inf) -> Iterator[float]:
     """Yield one pause after the other, without end."""
     for each in count():
         yield pause_ms(each, first_ms, max_ms)
+
+
+CONFLICTS_MS: Final = 30_000
+"""How long a call decides again that has no deadline of its own: request.timeout.ms of Kafka."""
+
+
+def until_committed(
+    load: Callable[[], State],
+    commit: Callable[[State], T],
+    seen: State | None = None,
+    *,
+    clock: Clock,
+    timeout_ms: int = CONFLICTS_MS,
+    pauses: Iterator[float] | None = None,
+    late: type[ProtocolError] = KafkaStorageError,
+) -> T:
+    """Return what `commit` returns, which decides on a state and commits: first on `seen`, if that
+    is given, and after each conflict on what `load` returns then, after the next of `pauses` (ms).
+
+    After a conflict this commit certainly does not stand. An outcome that is unknown ends the loop:
+    what is decided anew could stand twice.
+
+    Raises:
+        KafkaStorageError, or `late`: Conflicts went on for `timeout_ms`; nothing is committed.
+    """
+    until_ms = clock.monotonic_ms() + timeout_ms
+    while True:
+        try:
+            return commit(load() if seen is None else seen)
+        except CommitConflictError as error:
+            if clock.monotonic_ms() > until_ms:
+                raise late(f"other commits are faster ({error.message}): try again") from error
+        seen = None
+        if pauses is not None:
+            clock.sleep_ms(next(pauses))
 
 
 IDLE_SECONDS: Final = 10.0

@@ -5,12 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log.replica_upkeep import (
-    ATTEMPTS_MAX,
-    WORKS,
-    apply_log_start,
-    run_upkeep,
-)
+from kafka_on_spark.log.replica_upkeep import WORKS, apply_log_start, run_upkeep
 from kafka_on_spark.log.upkeep_work import KIND_PART, VISIT_TIMES_MAX, WorkDone
 from tests.controller.worked_rounds import begun
 from tests.fakes import Fault
@@ -44,27 +39,18 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
     assert state.log_start_offset == (0 if is_dry_run else 2)
 
 
-# fmt: off
-RACES = [
-    pytest.param(1,            2, False, id="lost-once"),
-    pytest.param(ATTEMPTS_MAX, 0, True,  id="lost-each-time"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("conflicts, dropped, is_left", RACES)
-def test_a_log_start_that_lost_a_race_is_tried_again_or_left(conflicts, dropped, is_left):
+def test_a_log_start_that_lost_a_race_is_tried_again():
     worked = begun()
     worked.append(0, "a", count=3)
     worked.share()
     state = {"high_watermark": 3, "high_watermark_epoch": 5, "log_start_offset": 2}
     order = replace(worked.done[0], partition=replace(worked.done[0].partition, **state))
-    worked.roots["memory://1"].faults.extend([Fault.CONFLICT] * conflicts)
+    worked.roots["memory://1"].faults.append(Fault.CONFLICT)
 
     done = apply_log_start(order, worked.worker(), None)
 
-    assert (done.count, done.is_left) == (dropped, is_left)
-    assert worked.replicas.open(order.address).load().log_start_offset == dropped
+    assert (done.count, done.is_left) == (2, False)
+    assert worked.replicas.open(order.address).load().log_start_offset == 2
 
 
 def test_a_replica_whose_root_does_not_answer_is_a_row():

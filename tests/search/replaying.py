@@ -312,6 +312,7 @@ class _Clock:
 
 class _ReplicaLog:
     def __init__(self, process: Process, address: ReplicaAddress) -> None:
+        self.clock = process.clock
         self._process = process
         self._address = address
 

@@ -20,7 +20,6 @@ Otherwise the process is told that it lacks permission.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -71,16 +70,15 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     VotersRecord,
 )
+from kafka_on_spark.store.deadlines import pauses_ms, until_committed
 
 log = logging.getLogger(__name__)
 
-VOTES_MAX: Final = 4
-"""How often a voter is asked again whose table another has just committed on."""
-
 CLOCK_AHEAD_MAX_MS: Final = int(SETTINGS["clock.ahead.max.ms"].default)
 
-TRIES_MAX: Final = 8
-"""Processes that create the same cluster at once may lose an election to each other."""
+BEGIN_MS_MIN: Final = 10.0
+BEGIN_MS_MAX: Final = 1_000.0
+"""Between elections of processes that create the same cluster at once: each commits an epoch."""
 
 FIRST_EPOCH: Final = 1
 """A new cluster's: nobody need hear of that election."""
@@ -393,16 +391,14 @@ class Elections:
 
     def _vote(self, candidate: VoterTable, key: VoterKey) -> VoterTable | None:
         """Return a voter's table with its vote for the candidate; None: it gives none."""
-        voter = self._tables.look(key)
-        for _ in range(VOTES_MAX):
+
+        def commit(voter: VoterTable) -> VoterTable | None:
             decision = decide_vote(voter, candidate)
             if decision.change is None:
                 return voter if decision.is_granted else None
-            try:
-                return self._tables.commit(voter, decision.change)
-            except CommitConflictError:
-                voter = self._tables.load(key)
-        raise QuorumUnavailableError(f"others keep committing on the table of voter {key}")
+            return self._tables.commit(voter, decision.change)
+
+        return until_committed(partial(self._tables.look, key), commit, clock=self._clock)
 
     def _begun(self, candidate: VoterTable, votes: Collection[VoterKey]) -> VoterTable | None:
         """Return the candidate's table with its mark and its no-op; None: it stands no more."""
@@ -432,43 +428,44 @@ class Elections:
     def begin_log(self, cluster_id: str) -> None:
         """Have the voters' tables begin with their bootstrap batch, and one of them lead."""
         tables, voters = self._tables, self._tables.voters
-        for _ in range(TRIES_MAX):
-            found = [tables.load(key) for key in voters.keys]
+
+        def load() -> list[VoterTable]:
+            return [tables.load(key) for key in voters.keys]
+
+        def commit(found: Sequence[VoterTable]) -> None:
             check_beginning(found, voters, cluster_id)
             if not all(each.log.batches for each in found):
                 self._put_bootstrap(found, cluster_id)
-            elif any(each.leads for each in found):
+                found = load()
+            if any(each.leads for each in found):
                 return
-            else:
-                self.elect(Candidacy(best_log(found).key, next_epoch(found)))
-        raise QuorumUnavailableError(
-            "no voter of the new cluster could be elected: create it again, which goes on with what"
-            " is there"
+            if self.elect(Candidacy(best_log(found).key, next_epoch(found))) is None:
+                raise CommitConflictError("no majority voted: others create the cluster, too")
+
+        until_committed(
+            load, commit, clock=self._clock, pauses=pauses_ms(BEGIN_MS_MIN, BEGIN_MS_MAX)
         )
 
     def _put_bootstrap(self, found: Sequence[VoterTable], cluster_id: str) -> None:
-        """Put the first batch on the first voter, or copy it from one that has it to all that lack
-        it: another try made it at another time, and one log has one batch there."""
+        """Put the first batch on the first voter, if none has it, and copy it to all that lack it:
+        another try made it at another time, and one log has one batch there."""
         voters, write_id = self._tables.voters, bootstrap_id(cluster_id)
         start, end = Offset(0), Offset(1)
         header = RaftBatch(start, end, QuorumEpoch(0), write_id, BatchKind.DECISION, voters)
         change = TableChange(appended=(header,))
         begun = next((table for table in found if table.log.batches), None)
         lacking = [table for table in found if not table.log.batches]
-        if begun is not None:
-            for table in lacking:
-                with suppress(CommitConflictError):  # another process was quicker
-                    self._tables.commit(table, change, begun.key)
-            return
-        record = VotersRecord(
-            voters=tuple(map(str, voters.voters)),
-            cluster_id=cluster_id,
-            cause="the cluster is made",
-        )
-        stamp = first_stamp(self._tables, voters.keys[0], self._clock)
-        batch = MetadataBatch(base_offset=start, stamp=stamp, records=(record,))
-        with suppress(CommitConflictError):
-            self._tables.commit(lacking[0], change, batch)
+        if begun is None:
+            record = VotersRecord(
+                voters=tuple(map(str, voters.voters)),
+                cluster_id=cluster_id,
+                cause="the cluster is made",
+            )
+            stamp = first_stamp(self._tables, voters.keys[0], self._clock)
+            batch = MetadataBatch(base_offset=start, stamp=stamp, records=(record,))
+            begun = self._tables.commit(lacking.pop(0), change, batch)
+        for table in lacking:
+            self._tables.commit(table, change, begun.key)
 
 
 def first_stamp(tables: VoterTables, key: VoterKey, clock: Clock) -> Stamp:

@@ -7,15 +7,14 @@ that it does not know, or a voter's epoch that is another generation's.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     CommitOutcomeUnknownError,
     HistoryExpiredError,
     InvalidRequestError,
     ProtocolError,
-    QuorumUnavailableError,
 )
 from kafka_on_spark.base.ids import NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.image import MetadataImage
@@ -39,12 +38,10 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     VotersRecord,
 )
+from kafka_on_spark.store.deadlines import until_committed
 
 FIRST_EPOCHS: Final = 1_000_000
 """Of a generation's epochs, so many are for voters to begin with."""
-
-TRIES_MAX: Final = 8
-"""Others may still commit on the voter's table."""
 
 FAILING_MS_MAX: Final = 600_000
 """Longer than any root is waited for: its own deadlines end each call. A voter that only takes its
@@ -165,8 +162,8 @@ def force_voter(
 ) -> Generation:
     """Have a voter go on alone, in a new generation, at the root that `voter` names; return
     which."""
-    for _ in range(TRIES_MAX):
-        found = standing(tables, voter)
+
+    def commit(found: Standing) -> Generation:
         check_may_force(found.table, found.answering, found.newest)
         generation = Generation(found.image.generation + 1)
         cause = (
@@ -185,14 +182,11 @@ def force_voter(
         batch = MetadataBatch(base_offset=header.base_offset, stamp=stamp, records=records)
         try:
             tables.commit(found.table, change, batch)
-        except CommitConflictError:
-            continue
         except (CommitOutcomeUnknownError, ProtocolError):
             log = tables.load(voter.key).log
             if find_write(log, header.write_id, header.base_offset) is None:
                 raise
         tables.use(VoterSet((voter,)))
         return generation
-    raise QuorumUnavailableError(
-        f"others keep committing on the table of voter {voter.key}: stop them, and force again"
-    )
+
+    return until_committed(partial(standing, tables, voter), commit, clock=tables.clock)

@@ -104,10 +104,6 @@ def newest_snapshot(
     return None
 
 
-TRIES_MAX: Final = 1000
-"""How often the same decision is put; the time that a call has is over long before."""
-
-
 @dataclass(slots=True)
 class _Write:
     """A decision on its way: the commit, the table that it is put after, and the records.
@@ -397,21 +393,20 @@ class QuorumLog:
         is_alone = self.tables.is_alone
         if write.failure is not None and not is_alone:
             self.elections.commit_failed(write.table.key, write.header.epoch, began_ms)
-        for _ in range(TRIES_MAX):
-            if self._is_committed(write):
-                self.elections.committing.end()
-                return
+        while not self._is_committed(write):
             try:
                 if self._is_put_and_followed(write):
                     return
-            except CommitConflictError:
-                continue  # what stands there, the next look shows
+            except CommitConflictError as error:  # what stands there, the next look shows
+                if self._clock.monotonic_ms() > until_ms:
+                    raise CommitOutcomeUnknownError("it is open what became of it") from error
+                continue
             if write.failure is not None:
                 if is_alone:
                     raise write.failure
                 self.elections.wait_for_commits(write.table.key, began_ms, until_ms)
             began_ms = self._clock.monotonic_ms()
-        raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
+        self.elections.committing.end()
 
     def _is_committed(self, write: _Write) -> bool:
         """Return whether a write is committed; False: the leader's table is as it was.

@@ -111,7 +111,7 @@ class VoterCalls:
         self.is_alone = len(voters.voters) == 1
         self.failures: dict[VoterKey, KafkaOnSparkError] = {}
         self._side_by_side = side_by_side
-        self._clock = clock
+        self.clock = clock
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
         self._under_way: defaultdict[VoterKey, set[VoterCall[Any]]] = defaultdict(set)
@@ -166,7 +166,7 @@ class VoterCalls:
         """Return whether a call on a voter has been under way for longer than it is waited for."""
         if self.is_alone:
             return False
-        before_ms = self._clock.monotonic_ms() - self._timeout_ms
+        before_ms = self.clock.monotonic_ms() - self._timeout_ms
         with self._lock:
             return any(each.began_ms <= before_ms for each in self._under_way[key])
 
@@ -181,7 +181,7 @@ class VoterCalls:
             for key, ask in asks:
                 left = sum(each.is_left for each in self._under_way[key])
                 if self.is_alone or left < LEFT_CALLS_MAX:
-                    calls.append(VoterCall(key, ask, self._clock.monotonic_ms(), self._ended))
+                    calls.append(VoterCall(key, ask, self.clock.monotonic_ms(), self._ended))
                     self._under_way[key].add(calls[-1])
         return calls
 

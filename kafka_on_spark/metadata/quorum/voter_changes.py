@@ -44,24 +44,14 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     best_log,
 )
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
+from kafka_on_spark.store.deadlines import until_committed
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-OTHERS_WERE_QUICKER: Final = (
-    CommitConflictError,
-    FencedLeaderEpochError,
-    NotLeaderOrFollowerError,
-    QuorumUnavailableError,
-)
-"""Why a change is decided anew."""
-
-TRIES_MAX: Final = 16
-"""How often a change is decided anew, since others decided, or another voter came to lead."""
-
 UNAVAILABLE_MAX: Final = 3
-"""How often it is decided anew since voters don't answer, or are behind."""
+"""How often a change is decided anew since voters don't answer, or are behind."""
 
 
 def add_voter(view: LeaderView, voter: Voter, table: VoterTable) -> VoterSet:
@@ -252,16 +242,21 @@ class VoterChanges:
     def _decided(self, decide: Callable[[LeaderView], T]) -> T:
         """Return what `decide` comes to on a confirmed leader; it is asked again where others were
         quicker."""
-        for tries in range(TRIES_MAX):
-            led = self._log.confirm()
+        tries_left = UNAVAILABLE_MAX
+
+        def commit(led: LeaderView) -> T:
+            nonlocal tries_left
             try:
                 return decide(led)
-            except OTHERS_WERE_QUICKER as error:
-                log.info("a change of voters is decided again: %s", error)
-                last = error
-                if isinstance(error, QuorumUnavailableError) and tries >= UNAVAILABLE_MAX:
-                    break
-        raise QuorumUnavailableError(f"the voters were not changed: {last}; try again") from last
+            except QuorumUnavailableError as error:
+                tries_left -= 1
+                if tries_left < 0:
+                    raise
+                raise CommitConflictError(error.message) from error
+            except (FencedLeaderEpochError, NotLeaderOrFollowerError) as error:
+                raise CommitConflictError(error.message) from error
+
+        return until_committed(self._log.confirm, commit, clock=self._tables.clock)
 
 
 def voters_record(voters: VoterSet, cause: str) -> VotersRecord:

@@ -27,7 +27,6 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterError,
     KafkaOnSparkError,
     KafkaStorageError,
-    QuorumUnavailableError,
     ReplicaLostError,
     RootAccessDeniedError,
     RootReadOnlyError,
@@ -80,7 +79,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 from kafka_on_spark.metadata.quorum.voter_upkeep import VoterUpkeep
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
 from kafka_on_spark.metadata.snapshots import read_snapshot, snapshot_ends, write_snapshot
-from kafka_on_spark.store.deadlines import RootHangsError, on_root, within
+from kafka_on_spark.store.deadlines import RootHangsError, on_root, until_committed, within
 from kafka_on_spark.store.delta.delta_files import log_folder
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
@@ -679,9 +678,6 @@ class VoterTables(VoterCalls):
 FETCH_RECORDS_MAX: Final = 100_000
 """Records of one commit of a voter that was away: what it takes in memory has a bound."""
 
-COMMITS_MAX: Final = 1000
-"""A voter that was away for longer goes on with the next call."""
-
 
 def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable:
     """Bring voter `key` up to what was seen of `leader`: adopt it, and fetch what the voter lacks
@@ -693,20 +689,17 @@ def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable
 
     Raises:
         FencedLeaderEpochError, NotLeaderOrFollowerError, InconsistentClusterError: As `adopt`.
-        QuorumUnavailableError: Others keep committing on the voter's table.
         CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError, ReplicaLostError: A root
             fails.
     """
-    voter, is_current = tables.newest(key), False
-    for _ in range(COMMITS_MAX):
-        if voter is None:
-            voter, is_current = tables.load(key), True
-        change = adopt(voter, leader) or fetch(voter, leader, records_max=FETCH_RECORDS_MAX)
-        if change is None and is_current:
-            return voter
-        try:
-            voter = tables.commit(voter, change, leader.key) if change else tables.look(key)
-            is_current = True
-        except CommitConflictError:
-            voter = None
-    raise QuorumUnavailableError(f"voter {key} does not catch up with {leader.key}: try again")
+
+    def commit(voter: VoterTable) -> VoterTable:
+        while change := adopt(voter, leader) or fetch(voter, leader, records_max=FETCH_RECORDS_MAX):
+            voter = tables.commit(voter, change, leader.key)
+        return voter
+
+    known = tables.newest(key)
+    voter = until_committed(partial(tables.load, key), commit, known, clock=tables.clock)
+    if voter is not known:
+        return voter
+    return until_committed(partial(tables.look, key), commit, clock=tables.clock)

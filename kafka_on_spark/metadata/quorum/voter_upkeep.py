@@ -19,12 +19,10 @@ import logging
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import accumulate, groupby, takewhile
 from typing import Final
 
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
@@ -59,6 +57,7 @@ from kafka_on_spark.metadata.snapshots import (
     snapshot_ends,
 )
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
+from kafka_on_spark.store.deadlines import SystemClock, until_committed
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.error_translation import reason
@@ -81,9 +80,6 @@ log = logging.getLogger(__name__)
 
 MERGE: Final = "merge"
 """The operation of a commit that changes no row."""
-
-MERGE_TRIES: Final = 3
-"""How often a merge that lost against another commit is tried again, before the next one is due."""
 
 BOUNDS: Final = MergeBounds(size_bytes_max=MERGED_BYTES_MAX, records_max=1 << 22, filling_min=3)
 """Each active file costs every commit about 0.02 ms, so that few of the largest are merged as well:
@@ -293,24 +289,26 @@ class VoterUpkeep:
         self, replaced: Sequence[LogFile], written: LogFile, counters: dict[str, int]
     ) -> bool:
         """Commit that a file stands in the place of others; return whether that was done."""
-        for _ in range(MERGE_TRIES):
-            with suppress(CommitConflictError):
-                with self._delta.lock:
-                    table, files = self._load()
-                    # What was merged by another process stands in another file; what is merged was
-                    # committed, so it was not cut.
-                    if not {each.path for each in replaced} <= {each.path for each in files}:
-                        return False
-                    self._delta.commit(
-                        table.version,
-                        operation=MERGE,
-                        files=[
-                            *(remove_file(each, changes_data=False) for each in replaced),
-                            add_file(written, changes_data=False),
-                        ],
-                        counters={LOG_END_OFFSET: table.log.end_offset, **counters},
-                    )
-                if self._delta.checkpoint_if_due():
-                    self.clean_after_checkpoint()
-                return True
-        return False
+
+        def commit(found: tuple[VoterTable, list[LogFile]]) -> bool:
+            table, files = found
+            # What was merged by another process stands in another file; what is merged was
+            # committed, so it was not cut.
+            if not {each.path for each in replaced} <= {each.path for each in files}:
+                return False
+            with self._delta.lock:
+                self._delta.commit(
+                    table.version,
+                    operation=MERGE,
+                    files=[
+                        *(remove_file(each, changes_data=False) for each in replaced),
+                        add_file(written, changes_data=False),
+                    ],
+                    counters={LOG_END_OFFSET: table.log.end_offset, **counters},
+                )
+            return True
+
+        is_replaced = until_committed(self._read_table, commit, clock=SystemClock())
+        if is_replaced and self._delta.checkpoint_if_due():
+            self.clean_after_checkpoint()
+        return is_replaced

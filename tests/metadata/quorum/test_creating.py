@@ -100,7 +100,7 @@ def test_all_voters_begin_with_one_batch_whoever_put_it_there_and_when(place):
     def rival(change):
         if not begun:
             begun.append(True)
-            quorum.clock.advance(60_000)
+            quorum.clock.advance(10_000)
             begin(quorum, "rival")
 
     quorum.roots[place].before_commit = rival

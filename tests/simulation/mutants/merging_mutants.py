@@ -6,9 +6,10 @@ may have been compacted away is not put again is in tests/log/test_producer_stat
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from kafka_on_spark.base.errors import CommitConflictError, CommitOutcomeUnknownError
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.log import (
     fetch,
     merge_plan,
@@ -18,6 +19,7 @@ from kafka_on_spark.log import (
     truncation,
 )
 from kafka_on_spark.log.batch import LogPart
+from kafka_on_spark.log.replicas import committed
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.produce import leader_log
 from tests.simulation.checks import merging as checks
@@ -45,17 +47,9 @@ def _put(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange:
 
 
 def _under_any_fence(self: Any, inputs: Any, merged: Any) -> None:
-    for _ in range(merging.ATTEMPTS_MAX):
-        change = _unchecked(self.state, inputs, merged)
-        if change is None:
-            return
-        try:
-            self.state = self.replica.commit(self.state, change)
-        except CommitConflictError:
-            self.state = self.replica.load()
-            continue
-        self.count += 1
-        return
+    decide = partial(_unchecked, inputs=inputs, merged=merged)
+    self.state, change = committed(self.replica, decide, self.state)
+    self.count += change is not None
 
 
 def _again(self: Any, inputs: Any, merged: Any) -> None:

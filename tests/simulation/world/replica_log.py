@@ -21,7 +21,7 @@ from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.state import LogChange, ProducerEntries, ReplicaAddress, ReplicaState
 from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
 from tests.simulation.world.disks import Root, Table, folder
-from tests.simulation.world.scheduler import Node
+from tests.simulation.world.scheduler import Clock, Node
 from tests.simulation.world.world import FAILED, World
 
 
@@ -31,6 +31,7 @@ class SimulatedReplicaLog:
     def __init__(
         self, world: World, node: Node, address: ReplicaAddress, *, is_checked: bool = False
     ) -> None:
+        self.clock = Clock(world.scheduler, node)
         self._world = world
         self._node = node
         self._address = address
