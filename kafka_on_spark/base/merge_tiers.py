@@ -27,7 +27,7 @@ TIERS: Final = 8
 """There are so many at most: the heaviest file has less than 32 to the power of 8."""
 
 MERGED_BYTES_MAX: Final = 2**28
-"""Bytes of a merged file at most: whoever reads or merges a part of it has it in memory."""
+"""Bytes of a merged file at most: a process that reads or merges it holds it in memory."""
 
 OFFSETS_MAX: Final = 2**31 - 1
 """Offsets that a merged file covers at most: a record's offset is 32 bits from its base."""

@@ -1,4 +1,4 @@
-"""What is read of a hint of the sweep that was left on a root, and contents that are no hint."""
+"""A hint of the sweep is read as it was written; any other content counts as no hint."""
 
 import json
 
