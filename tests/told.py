@@ -73,7 +73,7 @@ def read_table(folder: Path) -> tuple[dict[str, str], dict[int, str]]:
     can't be read, or if it is another table."""
     configuration: dict[str, str] = {}
     files: dict[str, int] = {}
-    for action in _actions(folder / "_delta_log"):
+    for action in actions(folder / "_delta_log"):
         if action.get("metaData"):
             configuration = dict(action["metaData"]["configuration"])
         if action.get("remove"):
@@ -90,7 +90,7 @@ def read_table(folder: Path) -> tuple[dict[str, str], dict[int, str]]:
     return configuration, records
 
 
-def _actions(log: Path) -> Iterator[dict[str, Any]]:
+def actions(log: Path) -> Iterator[dict[str, Any]]:
     """Yield what the newest checkpoint says, and the commits after it."""
     first = 0
     checkpoints = [path for path in log.glob("*.checkpoint.parquet") if path.stat().st_size]

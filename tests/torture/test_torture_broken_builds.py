@@ -1,6 +1,7 @@
 """The clients, their histories and the checker see what a build without one rule of the protocol
 does; of the product they see nothing. In one process, with faults at chosen moments."""
 
+import json
 import random
 import shutil
 from contextlib import ExitStack
@@ -34,10 +35,13 @@ from tests.rigs.torturing.clients.reading import (
     read_directly,
     rows_of,
 )
+from tests.rigs.torturing.ending import lost_in_tables
 from tests.rigs.torturing.folder import PARTITIONS, TOPICS, key_of
 from tests.rigs.torturing.history import OK, POLL, HistoryWriter, read_client, read_history
+from tests.told import actions
 
 APPENDS = 10
+TOPIC_PARTITION = (TOPICS[0], 0)
 
 
 @dataclass
@@ -224,3 +228,21 @@ def test_a_build_without_one_rule_is_caught(stage, fault, expected, broken):
     stage.read_log()
 
     assert expected in stage.anomalies
+
+
+@pytest.mark.parametrize("place", [0, -1], ids=["first", "last"])
+def test_a_table_that_lacks_its_first_or_last_records_is_caught(stage, place):
+    heal(stage)
+    stage.read_log()
+    facts, image = facts_of(read_history(stage.folder)), stage.cluster.image
+    roots = [*map(stage.disks.root, image.brokers)]
+    assert [*lost_in_tables(roots, image, facts)] == []
+
+    log = stage.disks.folder(2, *TOPIC_PARTITION) / "_delta_log"
+    paths = [action["add"]["path"] for action in actions(log) if action.get("add")]
+    commit = log / f"{len([*log.glob('*.json')]):020d}.json"
+    commit.write_text(json.dumps({"remove": {"path": paths[place]}}))
+
+    (found,) = lost_in_tables(roots, image, facts)
+    assert (found.name, found.key) == ("lost-in-table", key_of(*TOPIC_PARTITION))
+    assert found.sentence.startswith("broker 2 lacks ")

@@ -1,8 +1,9 @@
 """The end of a run: all healed and replicated, everything read once more, every table checked."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
+from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
@@ -22,10 +23,10 @@ from tests.rigs.torturing.checks.quorum import (
 )
 from tests.rigs.torturing.checks.wholeness import wait_until, what_is_missing
 from tests.rigs.torturing.clients.reading import by_partition, rows_of
-from tests.rigs.torturing.folder import TOPICS, TortureFolder, key_of, keys
+from tests.rigs.torturing.folder import BROKERS, TOPICS, TortureFolder, key_of, keys
 from tests.rigs.torturing.history import ENDED, HEALED, OK, POLL, HistoryWriter, read_history
 from tests.rigs.torturing.processes import APPENDING, CONTROLLING, READING, Processes
-from tests.told import replicas_below
+from tests.told import Promises, replicas_below
 
 ALIVE_S_MAX: Final = 180.0
 """Seconds, as a rule. What was killed last begins again first, on processors that others use, too."""
@@ -121,19 +122,9 @@ class Ending:
                     is_final=True,
                 )
                 count += sum(map(len, records.values()))
-            self._read_tables(cluster.image)
+            roots = map(self._folder.root, BROKERS)
+            self.anomalies += lost_in_tables(roots, cluster.image, self._facts())
         return count
-
-    def _read_tables(self, image: MetadataImage) -> None:
-        """Note what the replicas' tables hold, read by no reader of the product, as reads."""
-        uuids = {each for _, partition in image.partitions() for each in partition.replica_uuids}
-        tables = replicas_below(self._folder.path, image.topic_ids)
-        for number, (topic, partition, uuid, records) in enumerate(tables):
-            if uuid in uuids and records:
-                rows = [(at, value, None) for at, value in sorted(records.items())]
-                key, index = key_of(topic, partition), self._writer.invoke(POLL, topic=topic)
-                said = {"starts": {key: rows[0][0]}, "records": {key: rows}, "is_fresh": False}
-                self._writer.complete(index, POLL, OK, assign=-2 - number, **said)
 
     def check_tables(self, rolled_back: Collection[tuple[int, str, int, int]]) -> FsckReport:
         """Check every table at every version.
@@ -166,6 +157,29 @@ class Ending:
             self._fail("voters", f"one does not follow {WHOLE_S_MAX:.0f} s after all: {found}")
         logs = logs_of(self._folder.metadata_roots)
         self.anomalies += [*differences(logs), *lost_decisions(logs, decisions)]
+
+
+def lost_in_tables(roots: Iterable[Path], image: MetadataImage, facts: Facts) -> Iterator[Anomaly]:
+    """Yield each in-sync replica whose table lacks some of what clients were told of the partition,
+    or has it otherwise: by no reader of the product."""
+    tables = {
+        uuid: {(topic, number, offset): value for offset, value in records.items()}
+        for root in roots
+        for topic, number, uuid, records in replicas_below(root, image.topic_ids)
+    }
+    for key, partition in image.partitions():
+        topic, number = image.name_of(key)
+        seen = facts.seen(key_of(topic, number))
+        kept = {
+            (topic, number, at): value for at, value in seen if at >= partition.log_start_offset
+        }
+        for broker_id in sorted(partition.isr):
+            lost = Promises(records=kept).lost(tables.get(partition.uuid_of(broker_id), {}))
+            if lost:
+                sentence = (
+                    f"broker {broker_id} lacks {len(lost)} records, the first at {lost[0][2]}"
+                )
+                yield Anomaly("lost-in-table", key_of(topic, number), sentence)
 
 
 def is_rolled_back(finding: Finding, rolled_back: Collection[tuple[int, str, int, int]]) -> bool:
