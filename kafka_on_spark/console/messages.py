@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.log.hashing import partitions_of_keys
 from kafka_on_spark.log.read_order import check_cut, plan_read
@@ -99,7 +99,7 @@ class Messages:
         then = image.partition(key)
         assert then is not None, "it was found in this image"
         if now is None:
-            raise InvalidRequestError(f"{image.name_of(key)} has been deleted since")
+            raise UnknownTopicOrPartitionError(f"{image.name_of(key)} has been deleted since")
         check_cut(image.name_of(key), then.high_watermark, now)
         high = min(then.high_watermark, now.high_watermark)
         return min(now.log_start_offset, high), high

@@ -110,7 +110,7 @@ def page_of(browser, address, **options):
     page = Page(browser, address, **options)
     try:
         yield page
-        assert page.complaints == []
+        assert page.complaints == [], page.complaints
     finally:
         page.close()
 

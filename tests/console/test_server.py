@@ -109,6 +109,17 @@ def test_the_past_is_shown_with_what_was_committed_then(asking, disks):
     assert len(found["records"]) == 2
 
 
+def test_of_a_topic_that_was_deleted_after_a_moment_no_records_are_found(asking, disks):
+    disks.cluster.create_topic("prices", partitions=1, replication_factor=3)
+    offset = disks.cluster.image.offset
+    disks.cluster.delete_topic("prices")
+
+    status, said = asking.refused(f"api/messages?topic=prices&at={offset}")
+
+    assert status == 404
+    assert "prices-0 has been deleted since" in said
+
+
 def test_what_can_not_be_shown_is_a_sentence(asking):
     assert asking.refused("api/topic?name=none")[0] == 404
     assert asking.refused("api/group?name=none")[0] == 404
