@@ -15,7 +15,7 @@ import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; a
 import logging
 import threading
 import weakref
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
@@ -91,6 +91,9 @@ PAUSE_MS_MAX: Final = 1_000
 THREADS_MAX: Final = 16
 """That try again, of one producer. Beyond, and where the process has no other thread, the first
 thread tries again itself, and what is sent meanwhile waits."""
+
+INBOX_MAX: Final = 64
+"""Records that threads leave for the one that has the lock."""
 
 _Staged = tuple[AppendPlan, list[StagedSegment], list[ProducerBatch]]
 
@@ -419,6 +422,9 @@ class Sender:
         self._released: list[ProducerBatch] = []
         # In the order of sends: records whose answers are not known, or are being told.
         self._unanswered: dict[SentRecord, None] = {}
+        # Of each thread in its order, with the time and `full_bytes`: see `add`.
+        self._inbox: deque[tuple[SentRecord, float, int]] = deque()
+        self._adding = threading.Lock()
         # Taken twice by one thread if a collection of garbage ends the producer there.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
@@ -440,21 +446,48 @@ class Sender:
     def add(self, record: SentRecord, full_bytes: int) -> None:
         """Take a record; wait for room in buffer.memory, for at most max.block.ms.
 
-        As little as can be is done under the lock: a thread that is interrupted there holds up all
-        others. So deadlines of two threads may differ from the order of their records by moments.
+        Threads that wait for each other's lock hand the interpreter around, which costs more than
+        a record: they leave theirs in the inbox, and the one that adds takes them in. A record may
+        wait there, uncounted, where buffer.memory has room for a whole inbox of its size.
         """
-        gathering, timeout_ms = self._gathering, self._settings.delivery_timeout_ms
+        gathering, inbox = self._gathering, self._inbox
+        if len(inbox) >= INBOX_MAX or not gathering.has_room(INBOX_MAX * record.size_bytes):
+            with self._lock:
+                if self._is_closing:
+                    raise _closed()
+                if not gathering.has_room(record.size_bytes):
+                    self._wait_for_room(record.size_bytes)
+                inbox.append(self._given(record, full_bytes))
+                self._take_in()
+            return
+        inbox.append(given := self._given(record, full_bytes))
+        while inbox and not self._is_closing and self._adding.acquire(blocking=False):
+            try:
+                with self._lock:
+                    if not self._is_closing:
+                        self._take_in()
+            finally:
+                self._adding.release()  # and look again: whoever could not have it has left one
+        # What was left before the flag was set, `begin_close` has taken in.
+        if self._is_closing:
+            with self._lock:
+                if given in inbox:
+                    inbox.remove(given)
+                    raise _closed()
+
+    def _given(self, record: SentRecord, full_bytes: int) -> tuple[SentRecord, float, int]:
         now_ms = _clock.monotonic_ms()
-        record.deadline_ms = now_ms + timeout_ms
-        with self._lock:
-            if self._is_closing:
-                raise _closed()
-            if not gathering.has_room(record.size_bytes):
-                self._wait_for_room(record.size_bytes)
-                now_ms = _clock.monotonic_ms()
-                record.deadline_ms = now_ms + timeout_ms
-            self._unanswered[record] = None
-            if gathering.add(record, now_ms, full_bytes):
+        record.deadline_ms = now_ms + self._settings.delivery_timeout_ms
+        return record, now_ms, full_bytes
+
+    def _take_in(self) -> None:
+        """Gather what is in the inbox."""
+        while self._inbox:
+            given = self._inbox[0]
+            # Before it leaves: if this thread is interrupted, the end of the producer answers it.
+            self._unanswered[given[0]] = None
+            self._inbox.popleft()
+            if self._gathering.add(*given):
                 self._work.notify()
 
     @property
@@ -499,6 +532,8 @@ class Sender:
                 " call flush elsewhere"
             )
         with self._lock:
+            if not self._is_closing:
+                self._take_in()
             before = set(self._unanswered)
             self._gathering.flush()
             self._work.notify()
@@ -522,7 +557,9 @@ class Sender:
         if is_forked():
             return  # the threads are the parent's
         with self._lock:
-            self._is_closing = True
+            if not self._is_closing:
+                self._is_closing = True
+                self._take_in()
             self._work.notify_all()
             self._room.notify_all()
 
@@ -538,8 +575,6 @@ class Sender:
         last_ms = None if timeout_ms is None else _clock.monotonic_ms() + timeout_ms
         self._join([self._thread], last_ms)
         self._join(self._retriers, last_ms)  # to which it adds none any more
-        if not any(each.is_alive() for each in self._threads):
-            return 0
         unknown = RequestTimedOutError(
             "the producer was closed in the middle of an append with this record: whether it"
             " will be committed is unknown"

@@ -16,6 +16,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError, ProducerClosedError, RequestTimedOutError
 from kafka_on_spark.produce import append, sender
 from kafka_on_spark.produce.idempotence import ProducerRuns
+from kafka_on_spark.produce.sender import Sender
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import wait_until
 
@@ -37,6 +38,35 @@ def test_close_sends_what_has_gathered_and_refuses_what_comes_later(cluster, top
         producer.send(topic, None, b"v")
     producer.close()
     producer.flush()
+
+
+def test_what_a_thread_leaves_for_another_that_is_held_up_is_sent(cluster, topic):
+    producer = cluster.producer(**PATIENT)
+    with producer._sender._adding:  # as the other thread has it
+        flushed = producer.send(topic, None, b"flushed")
+        producer.flush(60_000)
+        assert flushed.result(0).offset == 0
+        closed = producer.send(topic, None, b"closed")
+        producer.close()
+
+    assert closed.result(0).offset == 1
+
+
+def test_a_producer_that_closes_beneath_a_send_takes_its_record_whole_or_not(
+    cluster, topic, monkeypatch
+):
+    producer, given = cluster.producer(**PATIENT), Sender._given
+
+    def closes_meanwhile(sender, record, full_bytes):
+        producer.close()
+        return given(sender, record, full_bytes)
+
+    monkeypatch.setattr(Sender, "_given", closes_meanwhile)
+    with pytest.raises(ProducerClosedError, match="make another"):
+        producer.send(topic, None, b"v")
+
+    assert not producer._sender._inbox
+    assert values_of(cluster, topic) == []
 
 
 @pytest.fixture
