@@ -22,7 +22,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from tests.fsck.lives import LOG_START, TOPIC, key_of
-from tests.fsck.plants import changed, commit_records, found, registration, watermark
+from tests.fsck.plants import changed, commit_records, flip_a_bit, found, registration, watermark
 
 
 def registered(register, life):
@@ -391,6 +391,8 @@ def test_i17_two_brokers_on_one_root(life):
 COMPACTIONS = [  # a first compaction, and one after it              what is found
     pytest.param({"compacted_below": 9}, {"compacted_below": 8},     "compacted_below 8 comes after 9",   id="falls"),
     pytest.param({}, {"compacted_below": 10**6},                     "is above high_watermark",            id="above-the-high-watermark"),
+    pytest.param({"compacted_below": 8}, {"compacted_below": 9, "cleaned_below": 7},
+                 "cleaned_below 7 follows a decision of compaction below 8",                               id="of-another-before-it"),
 ]
 # fmt: on
 
@@ -405,3 +407,19 @@ def test_i27_offsets_of_compaction_that_fall_or_are_too_high(life, first, second
 
     assert sentence in found(report, "I27", metadata_offset=offset + 1).sentence
     assert report.invariants == {"I27"}
+
+
+def test_a_decision_of_compaction_that_the_log_no_longer_shows_is_missed_by_no_other(life):
+    register = registration(life)
+    offsets = [
+        commit_records(life, changed(register, life, compaction=Compaction(**each)))
+        for each in ({"compacted_below": 8}, {"compacted_below": 9, "cleaned_below": 8})
+    ]
+    (file,) = life.metadata_table.glob(f"{offsets[0]:020d}-*.parquet")
+    flip_a_bit(file)
+
+    report = life.fsck()
+
+    assert found(report, "I15", path=file.name)
+    of_log = [each for each in report.findings if each.place.metadata_offset == offsets[1]]
+    assert of_log == []
