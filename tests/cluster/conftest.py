@@ -7,16 +7,6 @@ import pytest
 from tests.cluster.disks import new_disks, one_race_a_device, patient_passes
 
 _NUMBERS = count()
-CONTROLLERS_SECONDS = 4
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--controllers-seconds",
-        type=float,
-        default=CONTROLLERS_SECONDS,
-        help="how long several controllers run at once",
-    )
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,6 +1,5 @@
 """What a cluster asks of its roots is counted by operation and kind, and stands in the figures."""
 
-import threading
 from collections import Counter
 
 import pytest
@@ -80,24 +79,6 @@ def test_each_operation_is_named_and_a_cluster_that_is_open_asks_nothing_without
         *("retain", "compact", "upkeep", "clean", "fsck", "log", "describe", "quorum"),
     }
     assert "(other)" not in operations
-
-
-def test_what_a_loop_over_a_consumer_commits_is_the_consumers_as_what_a_poll_commits(cluster):
-    cluster.create_topic("looped", partitions=1, replication_factor=1)
-    cluster.append("looped", records(*(f"{each}" for each in range(50))))
-    options = {"group": "looping", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 0}
-
-    with cluster.consumer("looped", **options) as consumer:
-        next(consumer)  # the member has joined
-        before = requests_sent()
-        for record in consumer:
-            if record.offset == 40:
-                break
-            threading.Event().wait(0.01)
-        after = requests_sent()
-
-    assert after["consume", "PUT"] > before["consume", "PUT"]
-    assert after["(other)", "PUT"] == before["(other)", "PUT"]
 
 
 def test_requests_are_among_the_figures(cluster):

@@ -1,5 +1,7 @@
 """The page for everybody: whether it breaks rules for people who read or use a screen otherwise."""
 
+import pytest
+
 from tests.console.browsers import PHONE, console_of, page_of
 
 VIEWS = [
@@ -13,6 +15,7 @@ VIEWS = [
 ]
 
 
+@pytest.mark.long
 def test_every_view_is_for_everybody_in_light_dark_and_on_a_phone(chromium, disks):
     with console_of(disks.cluster) as address:
         for options in ({}, {"color_scheme": "dark", "viewport": PHONE}):

@@ -56,6 +56,7 @@ def printed(notebook) -> str:
     return "".join(each["text"] for each in outputs if each["output_type"] == "stream")
 
 
+@pytest.mark.long
 def test_pictures_and_tables_are_shown_inline(executed):
     pictures, pages = shown(executed, "image/png"), shown(executed, "text/html")
 

@@ -121,48 +121,7 @@ def test_only_acks_all_waits_until_readers_see_the_records(cluster, topic, acks,
     assert values_of(cluster, topic) == [b"v"]
 
 
-# Kafka's UtilsTest.testMurmur2: -973932308, -790332482, -985981536, -1486304829, 479470107;
-# toPositive, modulo 7.
-# fmt: off
-KEYS = [
-    (b"21",                         -973932308),
-    (b"foobar",                     -790332482),
-    (b"a-little-bit-long-string",   -985981536),
-    (b"a-little-bit-longer-string", -1486304829),
-    (b"abc",                        479470107),
-]
 # fmt: on
-
-
-@pytest.mark.parametrize("key, murmur2", KEYS)
-def test_a_key_goes_to_the_partition_that_kafkas_default_partitioner_gives_it(
-    cluster, new_topic, key, murmur2
-):
-    topic = new_topic(partitions=7)
-
-    result = cluster.append(topic, [(key, b"v")])
-
-    assert list(result.partitions) == [(murmur2 & 0x7FFFFFFF) % 7]
-
-
-def test_a_partition_that_is_given_wins_over_the_key(cluster, new_topic):
-    topic = new_topic(partitions=3)
-    given = [Record(b"k", str(n).encode(), partition=n % 3) for n in range(6)]
-
-    cluster.append(topic, given)
-
-    rows = cluster.read(topic).select(["partition", "value"]).to_pylist()
-    assert [(row["partition"], row["value"]) for row in rows] == [
-        (0, b"0"), (0, b"3"), (1, b"1"), (1, b"4"), (2, b"2"), (2, b"5")
-    ]  # fmt: skip
-
-
-def test_partitions_may_be_given_for_some_records_only(cluster, new_topic):
-    topic = new_topic(partitions=7)
-
-    result = cluster.append(topic, [Record(b"abc", b"1", partition=6), Record(b"abc", b"2")])
-
-    assert sorted(result.partitions) == [(479470107 & 0x7FFFFFFF) % 7, 6]
 
 
 def test_keyless_records_of_one_append_stay_together_and_of_many_are_spread(cluster, new_topic):
@@ -172,20 +131,6 @@ def test_keyless_records_of_one_append_stay_together_and_of_many_are_spread(clus
 
     assert {len(result.partitions) for result in results} == {1}
     assert len({number for result in results for number in result.partitions}) > 1
-
-
-def test_keyless_records_of_a_producer_are_split_by_their_values_so_that_a_retry_splits_alike(
-    cluster, new_topic
-):
-    topic = new_topic(partitions=3)
-    keyless = [(None, str(n).encode()) for n in range(30)]
-
-    first = cluster.append(topic, keyless, producer_id="keyless", sequence=0)
-    again = cluster.append(topic, keyless, producer_id="keyless", sequence=0)
-
-    assert sorted(first.partitions) == [0, 1, 2]
-    assert again.is_duplicate
-    assert len(values_of(cluster, topic)) == 30
 
 
 def test_an_empty_key_is_a_key_and_an_empty_value_is_no_tombstone(cluster, topic):
@@ -211,15 +156,6 @@ def test_headers_may_be_a_mapping_mappings_or_pairs(cluster, topic, headers):
     cluster.append(topic, [{"value": b"v", "headers": headers}])
 
     assert cluster.read(topic).column("headers").to_pylist() == [[{"key": "a", "value": b"1"}]]
-
-
-def test_headers_of_an_arrow_table_come_back(cluster, topic):
-    headers = [[{"key": "a", "value": b"1"}], None]
-    given = pa.table({"value": [b"v", b"w"], "headers": pa.array(headers, LIST_OF_HEADERS)})
-
-    cluster.append(topic, given)
-
-    assert cluster.read(topic).column("headers").to_pylist() == headers
 
 
 def test_a_timestamp_is_kept_to_the_microsecond_and_set_where_none_is_given(cluster, topic):

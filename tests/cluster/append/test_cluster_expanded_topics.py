@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.base.errors import (
-    InvalidPartitionsError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     ProducerFencedError,
@@ -44,11 +43,6 @@ def test_new_partitions_get_their_share_of_new_keys(orders):
 
     assert numbers_of(cluster) == set(range(7))
     assert sorted(values_of(cluster, "orders")) == sorted(EACH_ONCE * 2)
-
-
-def test_a_topic_can_not_be_given_fewer(orders):
-    with pytest.raises(InvalidPartitionsError, match="has 3 partitions and can't be given 3"):
-        orders.cluster.add_partitions("orders", to=3)
 
 
 @pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another"])

@@ -1,9 +1,6 @@
 """Retries, runs that fence each other, conditional appends and races."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +13,6 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import records, values_of
 
-ROOT = Path(__file__).parents[3]
-WAIT_S = 240
 """For processes that append: on a busy machine each may have to wait for a processor."""
 
 
@@ -114,42 +109,3 @@ def test_of_racing_conditional_appends_one_wins_and_the_others_are_told(disks):
 
     assert values_of(disks.cluster, "orders") == winners
     assert len(winners) == 1
-
-
-APPENDER = """
-import sys
-from kafka_on_spark import Cluster
-root, name = sys.argv[1:]
-with Cluster.open(root) as cluster:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(12):
-        cluster.append("orders", [("key", f"{name}-{number}")])
-"""
-
-
-def test_processes_that_append_at_once_lose_nothing_and_keep_each_ones_order(disks):
-    disks.cluster.create_topic("orders", replication_factor=3, configs={"min.insync.replicas": 2})
-    command = [sys.executable, "-c", APPENDER, str(disks.metadata_root)]
-    pipe = subprocess.PIPE
-    appenders = [
-        subprocess.Popen([*command, name], cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
-        for name in ("a", "b")
-    ]
-
-    for each in appenders:
-        each.stdout.readline()
-    for each in appenders:
-        each.communicate("go\n", timeout=WAIT_S)
-
-    assert [each.returncode for each in appenders] == [0, 0]
-    values = values_of(disks.cluster, "orders")
-    for name in (b"a", b"b"):
-        mine = [value for value in values if value.startswith(name)]
-        assert mine == [b"%s-%d" % (name, number) for number in range(12)]
-    assert len(values) == 24
-    assert {tuple(disks.values_on(each, "orders")) for each in (1, 2, 3)} == {tuple(values)}
-
-
-def on(partition, *values):
-    return [Record(None, value, partition=partition) for value in values]

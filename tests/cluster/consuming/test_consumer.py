@@ -137,20 +137,6 @@ def test_records_that_were_deleted_are_passed_or_told(cluster, topic):
         assert values(consumer.poll(SOON)) == [b"c"]
 
 
-def test_a_disk_that_is_lost_in_the_middle_stops_nobody(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    cluster.append("orders", records(b"a"))
-    with cluster.consumer("orders", auto_offset_reset="earliest") as consumer:
-        assert values(consumer.poll(SOON)) == [b"a"]
-        disks.take_away(1)
-        cluster.run_controller()
-        cluster.append("orders", records(b"b"))
-
-        assert values(consumer.poll(SOON)) == [b"b"]
-        disks.give_back(1)
-
-
 def test_a_topic_that_is_deleted_is_told(cluster, topic):
     with cluster.consumer(topic) as consumer:
         cluster.delete_topic(topic)

@@ -123,21 +123,6 @@ def test_what_was_read_ahead_is_void_after_a_seek_or_a_poll(cluster, topic):
         assert next(consumer).value == b"1"
 
 
-def test_a_loop_that_is_interrupted_anywhere_goes_on_with_the_next_record(
-    cluster, topic, monkeypatch
-):
-    cluster.append(topic, records(*(b"%d" % each for each in range(5))))
-    with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
-        assert next(consumer).value == b"0"
-        for name in ("hand_out", "_peek"):
-            with monkeypatch.context() as patched:
-                patched.setattr(Consuming, name, _interrupt)
-                with pytest.raises(KeyboardInterrupt):
-                    consumer.poll(0)
-
-        assert [each.value for each in consumer] == [b"1", b"2", b"3", b"4"]
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError], ids=["^C", "an alarm"])
 def test_a_record_that_a_loop_has_read_and_not_handed_out_yet_comes_again(
     cluster, topic, monkeypatch, error
@@ -157,7 +142,3 @@ def test_a_record_that_a_loop_has_read_and_not_handed_out_yet_comes_again(
                 next(consumer)
 
         assert [each.value for each in consumer] == [b"1", b"2", b"3"]
-
-
-def _interrupt(*arguments):
-    raise KeyboardInterrupt

@@ -4,11 +4,6 @@ import json
 
 import pytest
 
-from kafka_on_spark.base.errors import (
-    InvalidReplicaAssignmentError,
-    InvalidReplicationFactorError,
-    UnknownTopicOrPartitionError,
-)
 from tests.cluster.disks import kept_disks, partition_of, records, restored, values_of
 
 QUICK = {
@@ -149,23 +144,4 @@ def test_a_plan_over_new_brokers_is_carried_out_and_leaves_nothing_to_plan(disks
     assert_sound(disks)
 
 
-# fmt: off
-UNPLANNABLE = [
-    pytest.param({"brokers": [1, 2, 9]}, InvalidReplicaAssignmentError, r"on brokers \[9\]: name active ones", id="unknown-broker"),
-    pytest.param({"brokers": [1, 2, 6]}, InvalidReplicaAssignmentError, r"on brokers \[6\]: name active ones", id="fenced-broker"),
-    pytest.param({"brokers": []},        InvalidReplicaAssignmentError, r"on brokers \[\]: name active ones",  id="no-broker"),
-    pytest.param({"brokers": [1, 2]},    InvalidReplicationFactorError, "have no room on 2 brokers",           id="too-few-brokers"),
-    pytest.param({"topics": ["nobody"]}, UnknownTopicOrPartitionError,  "there is no topic 'nobody'",          id="unknown-topic"),
-]
 # fmt: on
-
-
-@pytest.mark.parametrize("arguments, error, words", UNPLANNABLE)
-def test_a_plan_that_can_not_be_made_is_refused_in_a_sentence(
-    disks, cluster, arguments, error, words
-):
-    disks.take_away(6)
-    cluster.run_controller()
-
-    with pytest.raises(error, match=words):
-        cluster.plan_reassignment(**arguments)

@@ -3,16 +3,10 @@
 import pytest
 
 from kafka_on_spark.base.errors import (
-    InvalidPartitionsError,
-    InvalidReplicaAssignmentError,
     InvalidRequestError,
-    NoReassignmentInProgressError,
     OffsetOutOfRangeError,
-    PolicyViolationError,
-    ReassignmentInProgressError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.controller.reassignment import ReassignmentStatus
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 
 
@@ -79,62 +73,4 @@ def test_deleting_records_is_refused_as_a_whole(cluster, offsets, error, words):
     assert cluster.image.offset == before
 
 
-def test_partitions_with_records_are_removed_only_when_told_to_drop_them(cluster):
-    for _ in range(8):  # both partitions
-        cluster.append("orders", [(None, b"x")] * 8)
-    count = partition_of(cluster, "orders", 1).high_watermark
-    assert count > 0
-
-    with pytest.raises(PolicyViolationError, match=f"partition 1 .* has {count} records"):
-        cluster.remove_partitions("orders", to=1)
-    assert cluster.remove_partitions("orders", to=1, records="drop") == 1
-
-    assert sorted(cluster.offsets("orders")) == [0]
-    with pytest.raises(InvalidPartitionsError, match="can't be left 1"):
-        cluster.remove_partitions("orders", to=1)
-    with pytest.raises(InvalidRequestError, match="'refuse' unless"):
-        cluster.remove_partitions("orders", to=1, records="keep")
-
-
-# fmt: off
-TARGETS = [
-    pytest.param({("orders", 0): 4},         InvalidReplicaAssignmentError, "the brokers of orders-0 can't be 4",       id="no-list"),
-    pytest.param({("orders", 0): ["4"]},     InvalidReplicaAssignmentError, "a broker of orders-0 can't be '4'",        id="texts"),
-    pytest.param({"orders": [1, 2, 4]},      InvalidRequestError,           "'orders' names no partition",                       id="no-pair"),
-    pytest.param({("orders", 2): [1, 2, 4]}, UnknownTopicOrPartitionError,  "topic 'orders' has no partition 2",        id="no-partition"),
-]
 # fmt: on
-
-
-@pytest.mark.parametrize("targets, error, words", TARGETS)
-def test_a_reassignment_is_refused_as_a_whole(cluster, targets, error, words):
-    before = cluster.image.offset
-
-    with pytest.raises(error, match=words):
-        cluster.reassign({("orders", 1): [2, 3, 4], **targets})
-
-    assert cluster.image.offset == before
-
-
-def test_a_move_is_listed_verified_and_cancelled(cluster):
-    target = {("orders", 0): [4, 2, 3]}
-    assert cluster.reassign(target, throttle_bytes_per_s=1000) == [("orders", 0)]
-
-    [move] = cluster.reassignments()
-    assert (move.name, move.target, move.waits_for) == (("orders", 0), (4, 2, 3), (4,))
-    assert (move.adding, move.removing, move.throttle_bytes_per_s) == ((4,), (1,), 1000)
-    assert cluster.verify_reassignment(target) == {("orders", 0): ReassignmentStatus.IN_PROGRESS}
-    with pytest.raises(ReassignmentInProgressError, match=r"is being reassigned to \[4, 2, 3\]"):
-        cluster.reassign({("orders", 0): [1, 2, 4]})
-
-    assert cluster.cancel_reassignment() == [("orders", 0)]
-    assert cluster.reassignments() == []
-    assert sorted(partition_of(cluster, "orders").replicas) == [1, 2, 3]
-    assert partition_of(cluster, "orders").throttle_bytes_per_s is None
-    assert cluster.verify_reassignment({**target, ("gone", 0): [1]}) == {
-        ("orders", 0): ReassignmentStatus.ELSEWHERE,
-        ("gone", 0): ReassignmentStatus.NOT_THERE,
-    }
-    with pytest.raises(NoReassignmentInProgressError, match="nothing to cancel"):
-        cluster.cancel_reassignment([("orders", 0)])
-    assert cluster.cancel_reassignment() == []

@@ -1,6 +1,5 @@
 """Retention on disks: what is too old or too much goes, from every replica, and is told of."""
 
-import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -59,20 +58,6 @@ def test_what_is_too_old_goes_from_every_replica(disks, cluster, look):
     assert cluster.fsck().findings == ()
 
 
-def test_history_says_what_was_deleted_and_why(cluster):
-    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
-    cluster.run_controller()
-    cluster.delete_records({("orders", 0): 2})
-
-    aged, asked = (entry for entry in cluster.history("orders") if entry.is_deletion)
-
-    assert (aged.log_start_offset, asked.log_start_offset) == (1, 2)
-    words = r"those below 1 are older than retention\.ms=3600000, the newest of them (\d+) ms"
-    assert int(re.search(words, aged.cause)[1]) >= 2 * HOUR_MS
-    assert "the next ones are due at" in aged.cause
-    assert asked.cause == "delete-records: everything below 2"
-
-
 def test_what_is_too_much_goes_and_a_changed_limit_holds_at_once(cluster):
     cluster.alter_topic_configs("orders", {"retention.bytes": 10**9})
     cluster.run_controller()
@@ -85,17 +70,6 @@ def test_what_is_too_much_goes_and_a_changed_limit_holds_at_once(cluster):
     cluster.alter_topic_configs("orders", {"retention.bytes": 0})
     cluster.run_controller()
     assert values_of(cluster, "orders") == []
-
-
-def test_a_dry_run_says_what_is_due_and_deletes_nothing(cluster):
-    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
-
-    rows = [row for row in cluster.maintain(is_dry_run=True).rows if row.kind == "retention"]
-
-    assert [(row.topic, row.partition, row.broker_id, row.count) for row in rows] == [
-        ("orders", 0, 1, 1)
-    ]
-    assert start_of(cluster) == 0
 
 
 def test_a_process_says_that_its_clock_is_behind(disks, monkeypatch, caplog):

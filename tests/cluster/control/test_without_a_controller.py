@@ -85,6 +85,7 @@ def test_an_append_goes_on_without_a_disk_that_is_gone(disks, cluster, broker_id
     assert not disks.root(broker_id).exists()
 
 
+@pytest.mark.long
 def test_an_append_whose_last_replica_is_lost_says_what_can_be_done(disks):
     disks.cluster.create_topic("alone", replica_assignment={0: [1]})
     disks.cluster.append("alone", records(b"a"))
@@ -127,9 +128,9 @@ def slow_disks():
         yield disks
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(20, marks=pytest.mark.long)])
-def test_many_processes_at_once_make_one_decision(slow_disks, count):
-    disks, cluster = slow_disks, slow_disks.cluster
+@pytest.mark.long
+def test_many_processes_at_once_make_one_decision(slow_disks):
+    disks, cluster, count = slow_disks, slow_disks.cluster, 20
     disks.take_away(1)
 
     started = Started(partial(appends, str(disks.metadata_root), "orders", count))

@@ -42,25 +42,6 @@ def test_what_is_available_now_is_read_to_its_end_and_waits_for_no_minimum(disks
     assert reader.reportLatestOffset()["t"] == {"0": 3}
 
 
-def test_an_idle_trigger_decides_nothing_again_until_the_metadata_moves(disks, monkeypatch):
-    reader, calls = stream(disks), []
-    monkeypatch.setattr(
-        source, "available", lambda *args, **kwargs: calls.append(1) or available(*args, **kwargs)
-    )
-    start = reader.initialOffset()
-
-    assert all(reader.latestOffset(start, ReadAllAvailable()) == start for _ in range(20))
-    assert len(calls) == 2  # for the first batch, and once more
-    disks.cluster.create_topic("other")
-    assert reader.latestOffset(start, ReadAllAvailable()) == start
-    disks.cluster.append("t", records(b"news"))
-    assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
-    assert len(calls) == 4
-
-
-available = source.available
-
-
 STARTS = [  # where a new query starts, the records of its first batch
     pytest.param({"startingOffsets": "latest"}, [], id="latest"),
     pytest.param({"startingOffsets": '{"t":{"0":-1}}'}, [], id="latest-by-partition"),

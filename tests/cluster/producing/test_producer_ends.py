@@ -250,6 +250,7 @@ def test_a_process_that_ends_sends_for_a_moment(disks):
     assert len(values_of(disks.cluster, "orders")) == 1000
 
 
+@pytest.mark.long
 def test_a_process_that_ends_says_how_many_records_it_could_not_send(disks):
     disks.cluster.create_topic("orders", replication_factor=3)
 
@@ -269,6 +270,7 @@ def test_a_process_that_ends_says_how_many_records_it_could_not_send(disks):
     assert values_of(disks.cluster, "orders") == [b"before"]
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_loses_no_acknowledged_record_and_doubles_none(disks):
     disks.cluster.create_topic("orders", partitions=3, replication_factor=3)
     code = SENDING + (

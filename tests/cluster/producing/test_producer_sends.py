@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import (
     BufferExhaustedError,
-    InvalidConfigError,
     InvalidRecordError,
     InvalidRequestError,
     InvalidTimestampError,
@@ -173,14 +171,6 @@ def test_a_callback_may_send_and_may_not_flush(cluster, topic):
     assert len(refused) == 1
 
 
-def test_a_full_buffer_sends_what_waits_and_blocks_until_there_is_room(cluster, topic):
-    with cluster.producer(**PATIENT, buffer_memory=500) as producer:
-        futures = [producer.send(topic, None, b"v" * 100, partition=0) for _ in range(10)]
-        producer.flush()
-
-    assert [each.result().offset for each in futures] == list(range(10))
-
-
 def test_a_send_without_room_is_refused_after_max_block_ms(cluster, topic):
     hold = threading.Event()
     with cluster.producer(linger_ms=0, buffer_memory=200, max_block_ms=50) as producer:
@@ -247,16 +237,6 @@ def test_a_wrong_record_raises_where_it_is_sent(narrow, given, kind, said):
         producer.send(**{"topic": name, "key": None, "value": b"v", **given})
 
 
-def test_a_record_without_a_key_for_a_compacted_topic_raises_where_it_is_sent(cluster, new_topic):
-    topic = new_topic(configs={"cleanup.policy": "compact"})
-    with cluster.producer() as producer:
-        with pytest.raises(InvalidRecordError, match="has no key, and its topic is compacted"):
-            producer.send(topic, None, b"v")
-        tombstone = producer.send(topic, "k", None)
-
-    assert tombstone.result(0).offset == 0
-
-
 def test_other_kinds_of_bytes_and_numbers_are_taken(cluster, new_topic):
     topic = new_topic(partitions=2)
     with cluster.producer() as producer:
@@ -280,22 +260,8 @@ def test_a_producer_sees_partitions_and_settings_that_were_changed(cluster, new_
         assert {each.result().partition for each in keyed} == {0, 1, 2}
 
 
-def test_more_than_one_append_at_a_time_and_transactions_are_refused(cluster):
-    with pytest.raises(InvalidConfigError, match="sequences count appends"):
-        cluster.producer(max_in_flight_requests_per_connection=5)
-    with pytest.raises(InvalidConfigError, match="no transactions yet"):
-        cluster.producer(transactional_id="mine")
-
-
 def test_a_producer_with_acks_1_is_answered_by_the_leader(cluster, topic):
     with cluster.producer(acks=1) as producer:
         future = producer.send(topic, None, b"v")
 
     assert future.result().offset == 0
-
-
-def test_a_cluster_as_of_a_moment_makes_no_producer(shared_disks, cluster):
-    past = Cluster.open(shared_disks.metadata_root, as_of=cluster.image.offset)
-
-    with past, pytest.raises(InvalidRequestError, match=r"can't make a producer: .* read-only"):
-        past.producer()

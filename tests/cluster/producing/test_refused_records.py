@@ -5,7 +5,6 @@ from dataclasses import replace
 from kafka_on_spark.base.errors import (
     InvalidTimestampError,
     MessageTooLargeError,
-    NotEnoughReplicasError,
 )
 from kafka_on_spark.produce import sender
 from kafka_on_spark.produce.accumulator import TRY_MS_MIN
@@ -27,26 +26,6 @@ def test_a_record_that_another_process_has_its_topic_refuse_fails_alone(disks):
     assert isinstance(large.exception(0), MessageTooLargeError)
     assert [small.result(0).offset, last.result(0).offset] == [1, 2]
     assert values_of(disks.cluster, "orders") == [b"before", b"s", b"e"]
-
-
-def test_a_record_that_another_process_has_its_topic_refuse_before_a_retry_fails_alone(
-    disks, monkeypatch, caplog
-):
-    disks.cluster.create_topic("orders", replication_factor=3)
-    other = disks.open()
-
-    def fail(node, appends, take):
-        monkeypatch.setattr(sender, "answer_staged", ANSWER)
-        other.alter_topic_configs("orders", {"max.message.bytes": 1000})
-        raise NotEnoughReplicasError("few")  # nothing of it can be committed
-
-    monkeypatch.setattr(sender, "answer_staged", fail)
-    with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        small, large = send(producer, "orders", b"s", b"l" * 5000, partition=0)
-
-    assert isinstance(large.exception(0), MessageTooLargeError)
-    assert small.result(0).offset == 0
-    assert "1 records for orders-0: a record has 5000 bytes" in caplog.text
 
 
 def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(

@@ -9,11 +9,9 @@ import pytest
 from kafka_on_spark.base.errors import (
     InvalidTimestampError,
     KafkaStorageError,
-    ProducerClosedError,
     RequestTimedOutError,
 )
 from kafka_on_spark.produce import sender
-from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
 
@@ -171,28 +169,6 @@ def test_a_flush_ends_that_begins_when_what_was_stuck_has_its_answers_and_is_sti
         flushes[0].result()
 
     assert isinstance(stuck.exception(0), RequestTimedOutError)
-
-
-def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
-    cluster, new_topic, stuck
-):
-    topic = new_topic(partitions=2)
-    producer = cluster.producer(linger_ms=0)
-    opened = stuck(1)
-    [tried] = send(producer, topic, b"a", partition=1)
-    wait_until(lambda: producer._sender._muted)
-    [behind] = send(producer, topic, b"b", partition=1)
-    wait_until(lambda: behind_count(producer))
-
-    producer.close(timeout_ms=10)
-
-    assert isinstance(tried.exception(0), RequestTimedOutError)
-    assert isinstance(behind.exception(0), ProducerClosedError)
-    opened.set()
-    for each in producer._sender._threads:
-        each.join(WAIT_S)
-    assert producer._sender._gathering.used_bytes == 0
-    assert b"b" not in values_of(cluster, topic)
 
 
 def test_partitions_of_one_append_have_their_answers_as_they_come(disks):

@@ -128,3 +128,18 @@ def test_a_force_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     assert [each.topic for each in done.elections.proven] == ["orders"]
     with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
         Cluster.force_controller(folder / "m3", 3)
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_the_new_generation_is_opened_whoever_is_named_first(cluster, folder, turn):
+    """Roots of the generation that was given up are back, and on the list."""
+    away(folder, "m1", "m2")
+    Cluster.force_controller(folder / "m3", 3)
+    back(folder, "m1", "m2")
+    roots = roots_in(folder)
+
+    with Cluster.open([*roots[turn:], *roots[:turn]]) as opened:
+        assert opened.image.generation == 1
+        opened.append("orders", records(b"new"))
+        assert values_of(opened, "orders") == [b"a", b"b", b"new"]
+        assert [each.voter.key.node_id for each in opened.describe_quorum().voters] == [3]

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.cluster.disks import new_disks, partition_of, records, values_of
+from tests.cluster.disks import new_disks, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
 
@@ -40,22 +40,6 @@ def assert_sound(disks):
     assert disks.open().fsck().findings == ()
 
 
-def test_tables_of_a_deleted_topic_are_removed_by_the_next_pass(disks, cluster):
-    cluster.create_topic("kept", replica_assignment=REPLICAS)
-    cluster.append("kept", records(b"k"))
-    kept = {disks.folder(each, "kept") for each in (1, 2, 3)}
-    cluster.run_controller()
-
-    cluster.delete_topic("orders")
-    report = cluster.run_controller()
-
-    assert report.tables_removed == 3
-    assert tables(disks) == kept
-    assert not list(disks.root(1).glob("orders-*"))
-    assert values_of(cluster, "kept") == [b"k"]
-    assert_sound(disks)
-
-
 def test_a_namesake_is_never_touched(disks, cluster):
     old = tables(disks)
     cluster.delete_topic("orders")
@@ -67,22 +51,6 @@ def test_a_namesake_is_never_touched(disks, cluster):
     assert tables(disks) == {disks.folder(each, "orders") for each in (1, 2, 3)}
     assert tables(disks).isdisjoint(old)
     assert values_of(cluster, "orders") == [b"new"]
-    assert_sound(disks)
-
-
-def test_replicas_moved_away_are_removed_after_the_last_row_and_not_before(disks, cluster):
-    old = disks.folder(1, "orders")
-    cluster.run_controller()
-    cluster.reassign({("orders", 0): [4, 2, 3]})
-    cluster.replicate()
-    assert cluster.reassignments()[0].waits_for == ()
-    assert old.is_dir()
-
-    report = cluster.run_controller()
-
-    assert (report.tables_removed, old.exists()) == (1, False)
-    assert partition_of(cluster, "orders").replicas == (4, 2, 3)
-    assert values_of(cluster, "orders") == [b"a"]
     assert_sound(disks)
 
 

@@ -3,10 +3,9 @@
 import shutil
 
 import pytest
-from deltalake import DeltaTable
 
 from kafka_on_spark.metadata.records import BrokerState
-from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
+from tests.cluster.disks import isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -45,21 +44,6 @@ def test_an_emptied_root_is_fenced_and_nothing_is_written_to_it(disks, cluster):
     assert isr_of(cluster, "orders") == [2, 3]
     assert list(disks.root(1).iterdir()) == []
     assert values_of(cluster, "orders") == [*VALUES, b"d"]
-
-
-def test_a_root_that_was_emptied_is_welcome_when_its_disk_is_mounted_again(disks, cluster):
-    wipe(disks, 1)
-    cluster.run_controller()
-    cluster.append("orders", records(b"d"))
-    folder = disks.folder(1, "orders")
-    disks.root(1).rmdir()
-    disks.give_back(1)
-
-    report = cluster.run_controller()
-    replicated = cluster.replicate()
-
-    assert report.unfenced == (1,)
-    assert (replicated.copied_records, disks.folder(1, "orders")) == (1, folder)
 
 
 def test_another_disk_is_taken_by_registering_it_and_fetched_in_full_under_a_new_uuid(
@@ -116,17 +100,3 @@ def test_a_replica_that_was_rolled_back_is_found_and_fetched_anew(
     assert disks.values_on(broker_id, "orders") == [*VALUES, b"d"]
     assert values_of(cluster, "orders") == [*VALUES, b"d"]
     assert isr_of(cluster, "orders") == [1, 2, 3]
-
-
-def test_an_append_to_a_leader_that_was_rolled_back_goes_on_with_another(disks, cluster):
-    folder = disks.folder(1, "orders")
-    copy = disks.leave_unreadable(folder)
-    cluster.append("orders", records(b"d"))
-    disks.restore(copy, folder)
-    other = disks.open()
-    other.replicate(is_sweep=True)
-
-    other.append("orders", records(b"e"), timeout_ms=PATIENCE_MS)
-
-    assert values_of(other, "orders") == [*VALUES, b"d", b"e"]
-    assert DeltaTable(str(folder)).version() == DeltaTable(str(copy)).version()

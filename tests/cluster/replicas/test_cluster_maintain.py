@@ -69,18 +69,6 @@ def test_removed_files_and_those_of_older_leaderships_go(disks):
     assert disks.cluster.maintain().rows == ()
 
 
-def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):
-    """The log has changed under it: what it asks for stands in other files now."""
-    cluster = disks.cluster
-    cluster.append("orders", records(b"a"))
-    cluster.append("orders", records(b"b"))
-    offsets = {0: 1}
-    cluster.delete_records({("orders", 0): 1})
-    cluster.maintain()
-
-    assert cluster.read("orders", start=offsets).column("value").to_pylist() == [b"b"]
-
-
 def test_appends_have_checkpoints_written_as_they_are_due_and_ask_no_thread_before(monkeypatch):
     monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 20)
     with new_disks() as disks:

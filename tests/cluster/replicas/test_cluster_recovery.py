@@ -1,16 +1,10 @@
 """Nobody in sync is left: eligible and proven leaders lose nothing, unclean ones say what."""
 
 import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_on_spark.controller.commands import serve_requests
-from kafka_on_spark.controller.lease import Term
-from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
-from kafka_on_spark.node.node import ID_SOURCE
-from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
+from tests.cluster.disks import isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}
 
@@ -95,42 +89,3 @@ def test_an_unclean_election_says_what_is_lost(disks, how):
     cluster.append("orders", records(b"c"))
     assert [disks.values_on(each, "orders") for each in (1, 2, 3)] == [[b"a", b"c"]] * 3
     assert values_of(disks.open(), "orders") == [b"a", b"c"]
-
-
-def test_an_unclean_election_is_asked_of_the_controller_through_the_log(disks):
-    cluster = new_topic(disks)
-    leave_behind(disks, cluster)
-    cluster.alter_cluster_configs({"delivery.timeout.ms": PATIENCE_MS})  # for its answer
-    other = disks.open()._node
-    term = Term.claim(
-        other.metadata, other.clock, controller_id="other", seen=cluster.image.controller,
-        timeout_ms=other.timeout_ms,
-    )  # fmt: skip
-    is_over = threading.Event()
-
-    def control():
-        while not is_over.wait(0.01):
-            serve_requests(term, ID_SOURCE)
-
-    with ThreadPoolExecutor(1) as pool:
-        controlling = pool.submit(control)
-        try:
-            moved = cluster.elect_leaders("unclean", [("orders", 0)])
-        finally:
-            is_over.set()
-        controlling.result()
-    term.resign()
-
-    assert moved == [("orders", 0)]
-    partition = partition_of(cluster, "orders")
-    assert (partition.leader, partition.unclean_generation) == (3, 1)
-    log = cluster._node.metadata.history()
-    [deciding] = [
-        batch for batch in log
-        if any(getattr(record, "change", None) and record.change.unclean_generation == 1
-               for record in batch.records)
-    ]  # fmt: skip
-    assert deciding.stamp.controller_epoch == term.epoch
-    assert [type(each) for each in deciding.records] == [PartitionChangeRecord, AdminResultRecord]
-    assert "unclean election, offsets 1 to 1 are lost" in last_cause(cluster)
-    assert values_of(disks.open(), "orders") == [b"a"]

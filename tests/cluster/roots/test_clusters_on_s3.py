@@ -67,7 +67,13 @@ STORMS = [
 ]
 
 
-@pytest.mark.parametrize("storm", STORMS, ids=["errors", "lost answers"])
+@pytest.mark.parametrize(
+    "storm",
+    [
+        pytest.param(STORMS[0], marks=pytest.mark.long, id="errors"),
+        pytest.param(STORMS[1], id="lost answers"),
+    ],
+)
 def test_nothing_is_lost_doubled_or_moved_while_the_stores_fail(stores, cluster, storm):
     topic = f"storm-{STORMS.index(storm)}"
     cluster.create_topic(topic, replica_assignment={0: [2, 3, 1]})
@@ -123,27 +129,7 @@ def test_store_that_forgets_everything_is_away_and_not_empty(stores, cluster):
     assert values_of(cluster.read("emptied")) == [0, 1]
 
 
-def test_replica_moves_onto_a_store_and_tables_of_a_deleted_topic_leave_it(stores, cluster):
-    cluster.create_topic("moved", replica_assignment={0: [1]}, configs={"min.insync.replicas": "1"})
-    cluster.append("moved", [("k", str(number)) for number in range(20)])
-
-    cluster.reassign({("moved", 0): [3]})
-    for _ in range(6):
-        cluster.replicate()
-        cluster.run_controller()
-
-    partition = cluster.describe_topic("moved").partitions[0]
-    assert (partition.replicas, partition.leader, not cluster.reassignments()) == ((3,), 3, True)
-    assert values_of(cluster.read("moved")) == list(range(20))
-    root = stores.roots("shared")[3]
-    south = RootFiles(root, StorageOptions(stores.options))
-    assert [name for name in south.names(root) if name.startswith("moved-")]
-    cluster.delete_topic("moved")
-    removed = sum(cluster.run_controller().tables_removed for _ in range(3))
-    assert removed >= 1
-    assert not [name for name in south.names(root) if name.startswith("moved-")]
-
-
+@pytest.mark.long
 def test_command_line_finds_the_names_in_the_environment(stores, monkeypatch):
     root = stores.url(stores.south, "cli/metadata")
     names = {name: each for name, each in stores.options.items() if "://" in name}

@@ -76,6 +76,7 @@ def test_a_pipe_for_a_disks_name_is_a_dead_disk_and_another_dead_one_is_failed_o
     assert line == "[2, 3] [1, 1, 1]"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["its writes", "every call"])
 def test_a_root_that_hangs_stops_no_partition_that_others_hold_whatever_deadlines_its_calls_have(
     base, is_frozen

@@ -66,6 +66,7 @@ def serve(disks):
         each.served.end(END_MS)
 
 
+@pytest.mark.long
 def test_of_two_processes_one_stands_by_and_takes_over_from_a_frozen_and_a_killed_one(disks):
     with served(disks.metadata_root, 2) as both:
         roles = wait_for(lambda: _roles_of_a_pair(both))

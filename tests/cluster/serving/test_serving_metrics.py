@@ -57,6 +57,7 @@ def test_a_served_cluster_tells_its_state_and_its_work_at_the_port(disks):
         assert one.end() == 0
 
 
+@pytest.mark.long
 def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster(disks):
     away = disks.base / "meta-away"
     with served(disks.metadata_root, 1) as [one]:

@@ -82,6 +82,7 @@ def owners(cluster):
     return sorted(len(each.partitions) for each in members)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_session")
 def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start):
     cluster = disks.cluster
@@ -121,6 +122,7 @@ def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start
     assert cluster.fsck().findings == ()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_session")
 def test_a_static_member_that_was_killed_alone_comes_back_once_it_is_silent(disks, start):
     cluster = disks.cluster
