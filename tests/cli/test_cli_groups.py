@@ -64,14 +64,6 @@ def test_groups_are_listed_and_described_as_kafka_does(call, group, topic):
     )
 
 
-def test_what_is_not_committed_is_no_lag(call, cluster, group, topic):
-    cluster.append(topic, [(b"k", b"v")] * 8, acks=1)
-
-    rows = call.json("consumer-groups", "--describe", "--group", group)
-
-    assert [row["lag"] for row in rows] == [2, 0]
-
-
 def without_a_zone(at):
     return at.replace(tzinfo=None).isoformat()
 

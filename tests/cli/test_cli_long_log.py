@@ -16,14 +16,6 @@ def call():
         yield CommandLine(str(disks.metadata_root))
 
 
-def test_lines_of_one_answer_are_never_cut(call):
-    titles, *lines = call("metadata", "--log", "--record-type", "PartitionRecord").splitlines()
-
-    assert titles.split()[:2] == ["METADATA-OFFSET", "BATCH-BASE-OFFSET"]
-    assert len(lines) == 1500
-    assert all("log_start_offset=0" in line for line in lines)
-
-
 def test_reader_that_has_enough_ends_it_without_a_word(call):
     process = call.start("metadata", "--log", stdout=PIPE, stderr=PIPE)
 

@@ -53,14 +53,6 @@ def test_a_broker_that_is_no_id_and_root_is_refused_and_nothing_is_made(call, fo
     assert not meta.exists()
 
 
-def test_a_broker_twice_and_no_broker_are_refused(call, folder):
-    create = ("cluster", "--create", "--metadata-root", str(folder / "meta"))
-
-    twice = broker_options(folder, "1={folder}/a", "1={folder}/b")
-    assert "broker 1 twice" in call.refused(*create, *twice)
-    assert "--broker is missing" in call.refused(*create)
-
-
 def test_topics_brokers_offsets_and_the_controller_are_shown_as_they_were(call, cluster, new_topic):
     url = ("--cluster", cluster.root)
     topic = new_topic(b"a")
@@ -100,30 +92,6 @@ def test_settings_moves_and_the_metadata_log_are_shown_as_they_were(call, cluste
     assert len(call.json("metadata", "--log")) > before.offset
 
 
-def test_a_replicas_log_is_not_shown_as_it_was(call):
-    said = call.refused("dump-log", "--topic", "x", "--as-of", 3)
-
-    assert "No such option: --as-of" in said
-
-
-@pytest.mark.parametrize(
-    "moment, words",
-    [
-        ("yesterday", "--as-of can't be 'yesterday'"),
-        ("999999999", "the metadata log has offsets 0 to"),
-        ("2999-01-01T00:00:00Z", "that has not come yet"),
-    ],
-)
-def test_a_moment_that_is_none_is_refused(call, cluster, moment, words):
-    assert words in call.refused("topics", "--list", "--cluster", cluster.root, "--as-of", moment)
-
-
-def test_what_changes_something_is_not_done_in_the_past(call, cluster):
-    said = call.refused("topics", "--create", "--topic", "x", "--as-of", "3")
-
-    assert "--as-of does not go with --create" in said
-
-
 def test_what_a_controller_would_decide_is_shown_and_nothing_is_committed(call, disks, new_topic):
     topic = new_topic(b"a", replica_assignment={0: [4, 1, 2]})
     before = disks.cluster.image.offset
@@ -142,9 +110,3 @@ def test_what_a_controller_would_decide_is_shown_and_nothing_is_committed(call, 
     assert "probe failed" in moved["cause"]
     assert disks.cluster.image.offset == before
     assert disks.cluster.image.brokers[4].is_online
-
-
-def test_a_dry_run_is_of_one_pass(call):
-    assert "give one of --dry-run, --seconds" in call.refused(
-        "controller", "--run", "--dry-run", "--seconds", 1
-    )

@@ -25,12 +25,6 @@ def test_replication_shows_each_voter(call, cluster):
     assert row["root"] == cluster.root
 
 
-def test_one_of_both_is_to_be_named(call):
-    said = call.refused("metadata-quorum", "describe")
-
-    assert "give one of --status, --replication" in said
-
-
 def test_a_voter_is_added_elected_and_removed(call, cluster, tmp_path):
     root = f"{tmp_path}/m2"
 
@@ -55,6 +49,10 @@ def test_a_voter_is_added_elected_and_removed(call, cluster, tmp_path):
 
 def test_calls_that_are_not_whole_are_refused(call):
     for words, sentence in [
+        (("describe",), "give one of --status, --replication"),
+        (("force", "--from", "1", "--yes"), "a majority of the metadata quorum's voters answers"),
+        (("force",), "--from is missing"),
+        (("force", "--from", "2"), "those that answer are 1"),
         (("add-controller",), "NAME is missing: the new voter's root"),
         (("remove-controller", "--yes"), "NAME is missing"),
         (("elect", "--status"), "use it with describe"),
@@ -65,14 +63,6 @@ def test_calls_that_are_not_whole_are_refused(call):
         (("remove-controller", "1"), "give --yes to do it"),
     ]:
         assert sentence in call.refused("metadata-quorum", *words)
-
-
-def test_a_force_says_what_is_left_and_is_refused_while_a_majority_answers(call, cluster):
-    assert "a majority of the metadata quorum's voters answers" in call.refused(
-        "metadata-quorum", "force", "--from", "1", "--yes"
-    )
-    assert "--from is missing" in call.refused("metadata-quorum", "force")
-    assert "those that answer are 1" in call.refused("metadata-quorum", "force", "--from", "2")
 
 
 def test_a_cluster_is_forced_to_go_on_from_one_root():

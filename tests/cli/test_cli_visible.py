@@ -1,12 +1,11 @@
 """What others wrote (keys, ids, racks, paths) is shown, and never obeyed: no raw escape is written."""
 
-import re
 import unicodedata
 
 import pytest
 
 from kafka_on_spark.base.text import visible
-from tests.cli.conftest import ROOT, CommandLine
+from tests.cli.conftest import CommandLine
 from tests.cluster.disks import new_disks
 
 TITLE = "\x1b]0;owned\x07"
@@ -139,30 +138,6 @@ def test_all_partitions_are_dumped_unless_one_is_named(call, cluster, new_topic)
     assert [(each["partition"], each["value"]) for each in records] == [(0, "0"), (2, "2")]
     assert only["partition"] == 2
     assert [each["partition"] for each in call.json("dump-log", "--topic", topic)] == [0, 2]
-
-
-def test_one_module_writes_answers_so_that_none_is_written_raw():
-    """Others hand their words to it; those beside it say errors, lines of the log, records as bytes,
-    a prompt, and that nobody reads on."""
-    raw = re.compile(r"sys\.std(out|err)\b|\bprint\(|typer\.(echo|secho|confirm|prompt)")
-    folder = ROOT / "kafka_on_spark" / "cli"
-
-    writing = {
-        str(file.relative_to(folder))
-        for file in folder.rglob("*.py")
-        if raw.search(file.read_text())
-    }
-
-    assert writing == {
-        "__init__.py",
-        "application.py",
-        "process.py",
-        "output.py",
-        "verbs.py",
-        "consume.py",
-        "produce.py",
-        "serve.py",
-    }
 
 
 def test_a_record_that_goes_into_a_file_is_the_bytes_that_it_is(disks):

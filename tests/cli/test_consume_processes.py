@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from subprocess import PIPE
 
 from tests.cli.conftest import ROOT
@@ -68,43 +67,6 @@ def test_output_that_another_process_has_made_non_blocking_is_whole(call, new_to
 
     assert (process.returncode, complaint) == (0, "Processed a total of 3 records.\n")
     assert said == b"".join(each + b"\n" for each in values)
-
-
-def test_two_calls_of_a_group_share_the_records_and_one_goes_on_for_both(call, new_topic, cluster):
-    topic = new_topic(partitions=2)
-    options = ("consume", "--topic", topic, "--group", f"of-{topic}", "--from-beginning")
-    with ExitStack() as stack:
-        first, second = [call.start(*options, stdout=PIPE, stderr=PIPE) for _ in range(2)]
-        for each in (first, second):
-            stack.callback(each.communicate)
-            stack.callback(each.kill)
-        _wait_until(lambda: _shares(cluster, f"of-{topic}") == [1, 1])
-        for number in range(2):
-            cluster.append(topic, [{"key": None, "value": b"%d" % number, "partition": number}])
-
-        said = sorted([first.stdout.readline(), second.stdout.readline()])
-        first.send_signal(signal.SIGINT)
-        first.communicate()
-        _wait_until(lambda: _shares(cluster, f"of-{topic}") == [2])
-        for number in range(2):
-            cluster.append(topic, [{"key": None, "value": b"more", "partition": number}])
-
-        assert said == ["0\n", "1\n"]
-        assert [second.stdout.readline() for _ in range(2)] == ["more\n"] * 2
-
-
-def _shares(cluster, group):
-    if group not in cluster.list_groups():
-        return []
-    members = cluster.describe_group_members(group).members
-    return sorted(len(each.partitions) for each in members)
-
-
-def _wait_until(condition):
-    last = time.monotonic() + 180
-    while not condition():
-        assert time.monotonic() < last, "it takes too long"
-        time.sleep(0.02)
 
 
 def test_first_trial_of_the_page_says_what_it_says(tmp_path):

@@ -5,15 +5,13 @@ import pytest
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.cli.dry_run import DryRunMetadata
 from kafka_on_spark.controller.brokers import fence_broker
-from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import ControllerRecord
 from kafka_on_spark.observe.metadata_as_of import MetadataAsOf
-from tests.builders import KEY, image_of, partition, report, seen
+from tests.builders import image_of, partition
 from tests.fakes import FakeClock, MemoryMetadataLog
 
-ADVANCED = report(seen(1, leo=2), seen(2, leo=2))
 """Both replicas have two records, and the high watermark is 0."""
 
 
@@ -32,18 +30,6 @@ def service(log):
 
 def dry_run_of(service):
     return DryRunMetadata(service.catch_up(), FakeClock())
-
-
-def test_reports_that_a_dry_run_concludes_take_effect_in_it_and_nowhere_else(service, log):
-    before = list(log.batches)
-    dry_run = dry_run_of(service)
-
-    dry_run.submit(lambda image: conclude(image, [ADVANCED]), timeout_ms=1000)
-
-    assert log.batches == before
-    assert dry_run.image.partition(KEY).high_watermark == 2
-    assert [type(each).__name__ for each in dry_run.decided] == ["HighWatermarkRecord"]
-    assert service.catch_up().partition(KEY).high_watermark == 0
 
 
 def test_decisions_that_a_dry_run_submits_take_effect_in_it_and_nowhere_else(service, log):

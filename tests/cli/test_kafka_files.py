@@ -8,7 +8,6 @@ import pytest
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.cli.kafka_files import (
-    assignment_text,
     read_partitions,
     read_topics,
 )
@@ -16,17 +15,6 @@ from kafka_on_spark.cli.reassignment import REPLICAS
 from kafka_on_spark.controller.reassignment import assignment_as_dict
 
 ASSIGNMENT = {TopicPartition("flights", 1): [2, 3], TopicPartition("flights", 0): [1, 2]}
-
-
-def test_what_is_written_is_read_back(json_file):
-    assert read_partitions(str(json_file(assignment_text(ASSIGNMENT))), *REPLICAS) == ASSIGNMENT
-
-
-def test_assignment_is_written_in_order_and_says_any_directory():
-    partitions = assignment_as_dict(ASSIGNMENT)["partitions"]
-
-    assert [each["partition"] for each in partitions] == [0, 1]
-    assert {tuple(each["log_dirs"]) for each in partitions} == {("any", "any")}
 
 
 def test_proposal_of_a_plan_is_read_as_it_is(json_file):

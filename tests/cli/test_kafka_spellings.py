@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from kafka_on_spark import __version__
-from kafka_on_spark.groups.offsets import describe_group
 from tests.cli.conftest import ROOT
 
 
@@ -78,44 +77,7 @@ def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
     assert default == cluster_shown
 
 
-# fmt: off
-REFUSED = [
-    (("configs", "--describe", "--entity-type", "users", "--entity-name", "x"), "settings are those of topics, or the cluster's"),
-    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "give topics by --entity-name, or --entity-type brokers alone"),
-    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "--entity-type brokers alone"),
-    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "--entity-type brokers alone"),
-    (("configs", "--alter", "--entity-type", "topics", "--add-config", "retention.ms=5"), "--entity-name is missing"),
-    (("consumer-groups", "--describe", "--all-groups", "--state", "--members"), "give one of --"),
-    (("consumer-groups", "--list", "--members"), "--members does not go with --list"),
-]
 # fmt: on
-
-
-@pytest.mark.parametrize("arguments, words", REFUSED)
-def test_what_can_not_be_meant_here_is_refused(call, arguments, words):
-    assert words in call.refused(*arguments)
-
-
-def test_groups_have_kafkas_state_and_no_members(call, new_topic, cluster):
-    topic = new_topic(b"a", partitions=1)
-    cluster.alter_group_offsets("nightly", {(topic, 0): 1})
-    described = ("consumer-groups", "--describe", "--group", "nightly")
-
-    state = call.json(*described, "--state", "--verbose")
-    members = call._run(*described, "--members", "--output", "json")
-    offsets = call.json(*described, "--offsets", "--verbose")
-
-    assert state == [{"group": "nightly", "state": "Empty", "member_count": 0}]
-    assert (members.code, members.out) == (0, "[]\n")
-    assert "Group nightly has no members." in members.complaint
-    assert [each["current_offset"] for each in offsets] == [1]
-    assert offsets == call.json(*described)
-    listed = call.json("consumer-groups", "--list", "--state")
-    assert (
-        {"group": "nightly", "state": "Empty"} in listed == call.json("consumer-groups", "--list")
-    )
-    assert call("consumer-groups", "--list").splitlines()[:1] == ["GROUP"]
-    assert len(describe_group(cluster.image, "nightly")) == 1
 
 
 @pytest.mark.parametrize("kind", ["PREFERRED", "preferred", "UNCLEAN"])

@@ -49,24 +49,6 @@ def test_input_that_another_process_has_made_non_blocking_is_waited_for(
     assert _values(cluster, topic) == [b"first", b"second", b"third"]
 
 
-def test_large_pipe_is_appended_whole_and_in_order(call, new_topic, cluster):
-    topic = new_topic()
-    lines = [str(each) for each in range(200_000)]
-    process = call.start(
-        "produce",
-        "--topic",
-        topic,
-        stdin=PIPE,
-        stdout=DEVNULL,
-        stderr=PIPE,
-    )
-
-    _, complaint = process.communicate("\n".join(lines))
-
-    assert (process.returncode, complaint) == (0, "")
-    assert _values(cluster, topic) == [each.encode() for each in lines]
-
-
 def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path, pipe_without_reader):
     topic = new_topic()
     (tmp_path / "lines").write_text("a\n")

@@ -61,15 +61,6 @@ def test_offset_at_a_time(call, timed_topic, time, offset):
     assert row["offset"] == offset
 
 
-def test_record_that_is_not_committed_is_at_no_time(call, timed_topic, cluster):
-    late = {"key": b"k", "value": b"late", "timestamp": NOON + timedelta(days=1)}
-    cluster.append(timed_topic, [late], acks=1)
-
-    [row] = call.json("get-offsets", "--topic", timed_topic, "--time", "max-timestamp")
-
-    assert (row["offset"], row["timestamp"]) == (1, "2026-01-31T13:00:00.000Z")
-
-
 def test_partitions_are_named_by_their_numbers(call, new_topic):
     topic = new_topic(partitions=4)
 

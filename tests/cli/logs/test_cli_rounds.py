@@ -16,19 +16,6 @@ def test_round_of_replication_copies_and_says_whether_all_are_caught_up(call, ne
     assert "is caught up       yes" in call("replicate", "--topic", topic, "--sweep")
 
 
-def test_a_round_says_what_it_has_not_inspected(call, new_topic, cluster, disks):
-    topic = new_topic(b"a", replica_assignment={0: [1, 4]})
-    disks.take_away(4)
-    try:
-        told = call("replicate", "--topic", topic, "--sweep", code=1)
-    finally:
-        disks.give_back(4)
-        cluster.run_controller()
-        cluster.replicate(is_sweep=True)
-
-    assert {"is caught up       no", "not looked at      1"} < set(told.splitlines())
-
-
 def test_round_that_cannot_reach_a_follower_says_so(call, new_topic, cluster, disks):
     topic = new_topic(b"a", replica_assignment={0: [1, 4]})
     cluster.append(topic, records(b"b"), acks=1)
