@@ -6,9 +6,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.errors import (
-    BrokerIdNotRegisteredError,
     DuplicateBrokerRegistrationError,
-    InvalidRequestError,
 )
 from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.controller.brokers import (
@@ -21,7 +19,6 @@ from kafka_on_spark.controller.brokers import (
     register_broker,
     resume_broker,
     unfence_broker,
-    unregister_broker,
 )
 from kafka_on_spark.controller.election import (
     change_record,
@@ -34,7 +31,6 @@ from kafka_on_spark.controller.election import (
 from kafka_on_spark.controller.reassignment import advance_reassignments, cancel_reassignments
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import (
-    BrokerRecord,
     BrokerState,
     PartitionChangeRecord,
     RefusedWrite,
@@ -214,15 +210,6 @@ def register(image, broker_id, *, root="r", directory="new"):
     )
 
 
-def test_new_broker_is_active_in_its_first_epoch():
-    [record] = register(image_of(partition("1")), 4).records
-
-    assert record == BrokerRecord(
-        broker_id=4, broker_epoch=0, root="r", rack="a", directory_id="new",
-        broker_state=BrokerState.ACTIVE, cause="why",
-    )  # fmt: skip
-
-
 # fmt: off
 REFUSED = [
     pytest.param({"broker_id": 4, "directory": disk(2)},                       "as broker 2",  id="directory-of-another"),
@@ -388,25 +375,7 @@ def test_answer_is_what_moves():
     assert drain_broker(image, 1, "why").response == [KEY]
 
 
-# fmt: off
-REFUSED_DRAINS = [
-    pytest.param(lambda image: drain_broker(image, 9, ""),      BrokerIdNotRegisteredError, r"no broker 9.*\[1, 2, 3, 4\]", id="drain-an-unknown-one"),
-    pytest.param(lambda image: resume_broker(image, 9, ""),     BrokerIdNotRegisteredError, "no broker 9",                  id="resume-an-unknown-one"),
-    pytest.param(lambda image: unregister_broker(image, 9, ""), BrokerIdNotRegisteredError, "no broker 9",                  id="unregister-an-unknown-one"),
-    pytest.param(lambda image: drain_broker(image, 4, ""),      InvalidRequestError,        "broker 4 is fenced",           id="drain-a-fenced-one"),
-    pytest.param(lambda image: resume_broker(image, 4, ""),     InvalidRequestError,        "broker 4 is fenced",           id="resume-a-fenced-one"),
-    pytest.param(lambda image: unregister_broker(image, 2, ""), InvalidRequestError,        "2 partitions, orders-0 among", id="unregister-one-with-replicas"),
-]
-
 # fmt: on
-
-
-@pytest.mark.parametrize("decide, error, words", REFUSED_DRAINS)
-def test_refused_in_a_sentence(decide, error, words):
-    image = image_of(partition("1 2"), partition("2 3"), ids="1 2 3 4", fenced="4")
-
-    with pytest.raises(error, match=words):
-        decide(image)
 
 
 def in_short(registered):

@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidRequestError,
     KafkaOnSparkError,
     KafkaStorageError,
-    NotControllerError,
     ProtocolError,
     TopicAlreadyExistsError,
 )
@@ -23,14 +21,10 @@ from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.commands import (
     ALTER_TOPIC_CONFIGS,
     COMMANDS,
-    CREATE_TOPIC,
     Command,
-    Request,
     answer,
     from_json,
     refusal_text,
-    request_of,
-    request_record,
     response_of,
     serve_requests,
     to_json,
@@ -38,7 +32,7 @@ from kafka_on_spark.controller.commands import (
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from tests.controller.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
+from tests.controller.controlled import LEASE_MS, create, pending, run
 from tests.examples import many
 from tests.fakes import Fault
 
@@ -118,16 +112,6 @@ def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
     assert world.kinds(since=3) == [["AdminResultRecord"]]
 
 
-def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
-    pending(world, create("orders"), timeout_ms=5_000)
-    world.clock.advance(5_001)
-
-    serve_requests(world.controller(), world.id_source)
-
-    assert (world.image.topics, world.image.requests) == ({}, ())
-    assert '"code": 7' in world.log.batches[-1].records[-1].result
-
-
 @pytest.mark.parametrize(
     "asker_ms, controller_ms", [(-3_600_000, 0), (3_600_000, 0), (0, 50_000), (-50_000, 50_000)]
 )
@@ -151,20 +135,6 @@ def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(
     run(process, create("orders"), timeout_ms=5_000)
 
     assert world.image.topic_ids.keys() == {"orders"}
-
-
-def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
-    zombie = world.controller("zombie")
-    pending(world, create("orders"))
-    zombie.metadata.catch_up()
-    world.controller("new")
-    before = world.log.end_offset
-
-    with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
-        serve_requests(zombie, world.id_source)
-    zombie.resign()
-
-    assert world.log.end_offset == before
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE])
@@ -253,35 +223,6 @@ def test_a_waiter_that_sees_no_renewal_for_a_lease_decides_its_own_request(world
     assert list(world.image.topic_ids) == ["mine"]
     assert world.image.controller.controller_id is None
     assert world.image.controller.controller_epoch == dead.epoch + 1
-
-
-def conflicts_for_long(world, is_it, meanwhile=lambda: None):
-    """Have the first commit for which `is_it` holds of its records conflict, and its process stand
-    still for longer than anybody has time. `meanwhile`: what others do."""
-    append = world.log.append
-
-    def late(records, *arguments, **named):
-        if not is_it(records):
-            return append(records, *arguments, **named)
-        world.log.append = append
-        meanwhile()
-        world.clock.advance(TIMEOUT_MS + 1)
-        raise CommitConflictError("another commit was faster")
-
-    world.log.append = late
-
-
-def is_result(records):
-    return isinstance(records[0], AdminResultRecord)
-
-
-def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_however_late(world):
-    active = world.controller()
-    conflicts_for_long(world, is_result, lambda: serve_requests(active, world.id_source))
-
-    topic_id = run(world.process("me"), create("orders"), timeout_ms=0)
-
-    assert world.image.topic_ids == {"orders": topic_id}
 
 
 def fail_reads(world, times):
@@ -407,27 +348,6 @@ def test_a_tuple_comes_out_as_a_list_and_a_whole_number_of_numpy_as_python_has_i
 
     assert plain == [3, [4]]
     assert {type(plain[0]), type(plain[1][0])} == {int}
-
-
-def test_every_command_goes_by_its_name():
-    assert COMMANDS
-    assert {name: command.name for name, command in COMMANDS.items()} == {n: n for n in COMMANDS}
-
-
-def test_a_request_is_read_back_from_its_record():
-    request = Request(
-        command=CREATE_TOPIC,
-        arguments=to_json({"name": "orders", "replica_assignment": {0: [1, 2]}}),
-        asked_by="me",
-        timeout_ms=5,
-        deadline_at_ms=7,
-    )
-
-    record = request_record(request, "id")
-
-    assert request_of(record) == request
-    assert record.cause == "create_topic asked for by me"
-    assert request_record(request, "other id") != record
 
 
 @pytest.mark.parametrize("kind", CODED, ids=lambda kind: kind.__name__)

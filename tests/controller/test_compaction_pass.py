@@ -324,14 +324,6 @@ def test_what_is_due_and_what_could_not_be_looked_at_is_told_and_a_dry_run_commi
     assert world.metadata.commits == 1
 
 
-def test_a_pass_over_some_topics_is_none_over_all():
-    """The others are not put off by it."""
-    world = World(*of_all(2))
-    world.passes.run(frozenset())
-
-    assert world.seen() == [0, 1]
-
-
 def test_what_is_remembered_of_deleted_partitions_is_forgotten():
     world = World(*of_all(9))
     world.seen()

@@ -13,14 +13,11 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
     RootFullError,
     RootReadOnlyError,
-    UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.controller import controller_loop
 from kafka_on_spark.controller.brokers import fence_broker, note_refused
 from kafka_on_spark.controller.commands import (
     ALTER_TOPIC_CONFIGS,
-    DELETE_TOPIC,
     serve_requests,
 )
 from kafka_on_spark.controller.controller_loop import ExpiryChecks, silent_groups
@@ -29,7 +26,7 @@ from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport, UpkeepRow
-from kafka_on_spark.metadata.image import ControllerResult, snapshot_records
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import (
     BrokerState,
     ConfigRecord,
@@ -129,24 +126,6 @@ def test_a_share_of_upkeep_ends_where_another_controller_has_claimed(world):
     assert done == [0, 1]
 
 
-def test_parts_that_take_no_time_cost_no_look_at_the_log(world):
-    loop = world.loop("active")
-    served = []
-    serve = loop._serve_requests
-    loop._serve_requests = lambda: served.append(1) or serve()
-
-    def maintain(*, submit, after_part):
-        for _ in range(100):
-            after_part()
-        return UpkeepReport()
-
-    with_chores(loop, {Upkeep: SimpleNamespace(run_share=maintain)})
-
-    loop.run(None)
-
-    assert len(served) == 2
-
-
 def test_what_another_has_decided_first_is_not_decided_again(world):
     commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1 2", lost="3"))))
     loop = world.loop("active")
@@ -169,18 +148,8 @@ def test_what_another_has_decided_first_is_not_decided_again(world):
 
 def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
     """Probing until the session is over (9 s) must not look like death (10 s)."""
-    metadata = world.metadata()
-    metadata.submit(
-        lambda image: ControllerResult(
-            [
-                ConfigRecord(
-                    topic_id=None, config_name="broker.session.timeout.ms", config_value="60000"
-                )
-            ],
-            None,
-        ),
-        timeout_ms=1000,
-    )
+    name, value = "broker.session.timeout.ms", "60000"
+    commit(world, ConfigRecord(topic_id=None, config_name=name, config_value=value))
     loop = world.loop("active")
     loop._node.tasks.given[probe_task] = lambda orders: [
         ProbeResult(each.broker_id, 56, "away") for each in orders
@@ -194,16 +163,6 @@ def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
         if isinstance(batch.records[0], ControllerRecord)
     ]
     assert max(later - earlier for earlier, later in pairwise(signs)) < LEASE_MS
-
-
-def test_a_standby_of_a_controller_that_lives_stops_after_its_time(world):
-    active = world.controller()
-    world.clock.on_sleep = lambda: serve_requests(active, world.id_source)
-
-    with pytest.raises(NotControllerError, match="active controls the cluster in epoch 0"):
-        world.loop("standby").run(1_000)
-
-    assert world.image.controller.controller_id == "active"
 
 
 def test_a_frozen_controller_that_wakes_up_stops_and_has_committed_nothing(world):
@@ -222,14 +181,6 @@ def test_a_frozen_controller_that_wakes_up_stops_and_has_committed_nothing(world
         loop.run(30_000)
 
     assert world.log.end_offset == thaws[0]
-
-
-def test_a_claim_of_a_lease_that_moved_is_none(world):
-    stale = world.image.controller
-    world.controller()
-    assert claim(world.image, "late", "why", seen=stale).response is None
-    with pytest.raises(UnknownTopicOrPartitionError):
-        run(world.process("me"), (DELETE_TOPIC, {"name": "nothing"}))
 
 
 SESSION_MS = 9000
@@ -433,18 +384,6 @@ def test_a_controller_that_more_than_half_of_the_roots_refuse_fences_none_and_re
 
     states = {each.state for each in well.image.brokers.values()}
     assert (states, well.image.controller.controller_id) == ({BrokerState.ACTIVE}, None)
-
-
-def test_a_controller_that_asks_for_no_majority_fences_what_others_can_write_to(well, monkeypatch):
-    """The rule is left out: whom this process fences others may write to."""
-    monkeypatch.setattr(controller_loop, "refusing_most", lambda refusing, image: False)
-    loop = well.loop("active")
-    loop._node.tasks.given[probe_task] = answers({1: FULL, 2: READ_ONLY})
-
-    loop.run(100_000)
-
-    states = {each.state for each in well.image.brokers.values()}
-    assert BrokerState.FENCED in states
 
 
 def test_the_last_member_of_an_isr_that_has_room_again_is_known_for_full_no_more():

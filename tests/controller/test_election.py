@@ -189,14 +189,6 @@ def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothi
     assert (whole.high_watermark, whole.begins_empty) == (5, False)
 
 
-def test_the_cause_says_what_is_lost():
-    image = image_of(headless(), fenced="1", configs=ALLOWED)
-
-    (record,) = elect_by_inspections(image, [inspected(2, 7)]).records
-
-    assert record.cause == "broker 2: unclean election, offsets 7 to 9 are lost"
-
-
 def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
     """Three replicas, ends around the high watermark, two epochs below it, allowed or not."""
     checked = 0

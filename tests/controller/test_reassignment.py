@@ -184,24 +184,7 @@ def test_waits(under_way, fenced):
     assert advance_reassignments(image_of(under_way, ids=SIX, fenced=fenced)).records == []
 
 
-# fmt: off
-REFUSED = [
-    pytest.param((),            InvalidReplicaAssignmentError, "name at least one",              id="empty"),
-    pytest.param((1, 1),        InvalidReplicaAssignmentError, "each once",                      id="duplicate"),
-    pytest.param((1, 9),        InvalidReplicaAssignmentError, r"\[1, 9\]: name at least one registered", id="unknown"),
-    pytest.param((1, 5),        InvalidReplicaAssignmentError, "5 is fenced",                    id="fenced"),
-    pytest.param((1, 6),        InvalidReplicaAssignmentError, "6 is draining",                  id="draining"),
-]
-
 # fmt: on
-
-
-@pytest.mark.parametrize("target, error, words", REFUSED)
-def test_target_is_refused_in_a_sentence(target, error, words):
-    image = image_of(partition("1 2"), ids=SIX, fenced="5", draining="6")
-
-    with pytest.raises(error, match=words):
-        start(image, *target)
 
 
 # fmt: off

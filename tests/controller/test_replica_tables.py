@@ -22,7 +22,6 @@ from kafka_on_spark.controller.replica_tables import (
     Incarnation,
     TableRemoval,
     create_replica_task,
-    is_assigned,
     list_task,
     plan_creations,
     record_created,
@@ -161,36 +160,6 @@ def pieces_of(commits, cuts):
     return [
         (MetadataImage().replay(*log[:start]), log[start:end]) for start, end in pairwise(ends)
     ][::-1]
-
-
-def test_no_older_piece_of_the_log_is_read_than_it_takes():
-    commits = [
-        [topic(), assigned("1 2")],
-        [changed()],
-        [changed(text="3 2")],
-        [changed(text="3 2")],
-    ]
-    read = []
-
-    def pieces():
-        for piece in pieces_of(commits, [1, 2]):
-            read.append(piece[0].offset)
-            yield piece
-
-    assert times_unassigned(pieces(), frozenset({made(1)})) == {made(1): 3}
-    assert read == [3]
-    assert times_unassigned(pieces(), frozenset({made(1), made(4)})) == {made(1): 3}
-    assert read == [3, 3, 2, 0]
-
-
-def test_what_is_assigned_is_so_by_its_uuid_and_partition():
-    image = MetadataImage().replay(*batches([[topic(), assigned("1 2"), assigned("3", SECOND)]]))
-
-    assert {making for making in EVERYTHING if is_assigned(image, making)} == {
-        made(1),
-        made(2),
-        made(3, SECOND),
-    }
 
 
 DELAY_MS = 3_600_000
@@ -335,12 +304,6 @@ def test_a_table_that_could_not_be_removed_is_tried_again(world):
     assert world.tables == {1: [], 2: [], 3: []} != listed
 
 
-def test_what_is_assigned_stays(world):
-    assert world.clean()[0] == 0
-    assert world.clean(world.new_cleaner())[0] == 0
-    assert all(world.tables.values())
-
-
 def test_what_the_log_has_never_heard_of_stays(world):
     world.tables[1].append(world.table(1, 0, "unheard of"))
     world.tables[2].append(world.table(2, 9, "unheard of"))
@@ -443,19 +406,6 @@ def test_what_a_failed_pass_was_to_remove_is_removed_by_the_next_one(world, prev
     assert world.clean() == (0, [])
 
 
-@pytest.mark.parametrize("prevent", FAILURES)
-def test_what_could_not_be_emptied_is_removed_once_it_is_due(world, prevent):
-    world.clean()
-    world.commit(GONE)
-    prevent(world)
-    with pytest.raises(KafkaStorageError):
-        world.cleaner.empty(2)
-    mend(world)
-    world.clock.advance(DELAY_MS)
-
-    assert world.clean() == (3, [TOPIC_ONLY])
-
-
 def test_a_pass_that_takes_long_leaves_the_rest_to_the_next_one():
     world = World(partition_count=REMOVALS_AT_ONCE)
     world.clean()
@@ -525,15 +475,6 @@ def test_a_broker_may_leave_whose_root_does_not_answer_and_is_inspected_once_it_
     assert world.clean() == (2, [{1: TOPIC_ONLY[1], 2: None, 3: TOPIC_ONLY[3]}])
     world.failing = set()
     assert world.clean() == (1, [{2: None}])
-
-
-def test_a_fenced_broker_is_not_asked_before_it_leaves(world):
-    world.decide(lambda image: fence_broker(image, 2, "fails"))
-    world.commit(GONE)
-    world.listed.clear()
-
-    assert world.cleaner.empty(2) == 0
-    assert world.listed == []
 
 
 def on(*broker_ids, key=KEY):

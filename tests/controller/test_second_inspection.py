@@ -14,7 +14,6 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import LOST, BrokerId
-from kafka_on_spark.controller import inspections
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.election import change_record
 from kafka_on_spark.controller.fetch_plan import plan_fetches
@@ -22,14 +21,13 @@ from kafka_on_spark.controller.inspections import (
     Finding,
     UnreadableLeaders,
     inspect_replica,
-    may_be_inspected,
     plan_second_inspection,
 )
 from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.log.fetch import merge_reports
 from kafka_on_spark.metadata.partition import PartitionChange
-from tests.builders import KEY, address, image_of, partition, report, seen, segment, uuid_on
+from tests.builders import address, image_of, partition, report, seen, segment, uuid_on
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaLog, folder
 from tests.nodes import node_of
@@ -81,18 +79,6 @@ def test_a_first_inspection_makes_no_verdict_and_a_second_does(rounds, broker_id
     assert broker_id not in after.isr
     assert after.leader != broker_id
     assert rounds.second_inspections.wait_ms() is None
-
-
-def test_a_round_that_may_not_last_so_long_leaves_the_second_inspection_to_the_next(rounds):
-    rounds.append(0, "b")
-    lose(rounds, THIRD)
-    rounds.run()
-    assert LOST not in registration(rounds).directories
-
-    rounds.clock.advance(5000)
-    rounds.run()
-
-    assert registration(rounds).directory_of(THIRD) == LOST
 
 
 def test_a_round_leaves_what_its_second_inspections_find_anew_to_the_next(rounds):
@@ -262,15 +248,6 @@ def test_no_second_inspection_is_made_before_its_time(rounds):
     assert LOST in registration(rounds).directories
 
 
-@pytest.mark.parametrize(
-    "uuid, expected",
-    [(uuid_on(THIRD), True), ("", False), ("~", False)],
-    ids=["same", "less", "more"],
-)
-def test_a_finding_is_of_one_incarnation_of_a_replica(uuid, expected):
-    assert may_be_inspected(image_of(partition("1 2 3")), Finding(KEY, THIRD, uuid)) is expected
-
-
 # fmt: off
 PLANS = [  # whose replica, its file         fetches by
     pytest.param(FIRST, None,                [None, 2, 3], id="a leader: by each that may have failed to copy it"),
@@ -310,22 +287,6 @@ def test_what_is_found_must_be_the_same_twice(rounds):
 
     rounds.second_inspections.finish()
     assert registration(rounds).directory_of(THIRD) == LOST
-
-
-def test_a_replica_would_be_lost_by_two_findings_if_they_might_differ(rounds, monkeypatch):
-    def any_of_the_replica(report, findings):
-        of = {each.replica_uuid for each in findings}
-        return replace(
-            report,
-            followers=tuple(
-                replace(each, is_bad_twice=each.is_bad) if each.replica_uuid in of else each
-                for each in report.followers
-            ),
-        )
-
-    monkeypatch.setattr(inspections, "_confirmed", any_of_the_replica)
-
-    assert is_lost_by_findings_that_differ(rounds)
 
 
 def test_a_file_that_the_log_no_longer_names_after_the_look_is_no_loss(rounds, monkeypatch):
@@ -520,16 +481,6 @@ def test_only_a_member_that_this_process_can_read_leads(reading):
     assert reading.now.leader == 3
 
 
-def test_it_rejoins_like_any_follower(reading):
-    reading.inspect(1, times=3)
-    reading.unread.replace_lasting()
-    assert sorted(reading.now.isr) == [2, 3]
-
-    reading.run(is_sweep=True)
-
-    assert sorted(reading.now.isr) == [1, 2, 3]
-
-
 def test_a_fence_of_a_later_generation_of_the_cluster_stops_everything(reading):
     reading.generations["memory://1"] = 1
     reading.inspect(1, of=FENCED, times=3)
@@ -572,25 +523,6 @@ def test_inspections_under_an_older_leadership_do_not_count(reading):
 
     assert reading.unread.replace_lasting() == 0
     assert sorted(reading.now.isr) == [2, 3]
-
-
-def test_a_replica_that_was_just_decided_on_is_not_asked_again(reading):
-    """Each asking probes roots and reads logs."""
-    asked, given = [], reading.unread._node.tasks.given
-    probes = given[probe_task]
-
-    def noted(orders):
-        asked.append(reading.clock.monotonic_ms())
-        return probes(orders)
-
-    given[probe_task] = noted
-    reading.unreadable.update((2, 3))
-    reading.inspect(1, times=3)
-    for _ in range(36):
-        assert reading.unread.replace_lasting() == 0
-        reading.inspect(1, apart_ms=500)
-
-    assert [each - asked[0] for each in asked] == [0, SESSION_MS]
 
 
 def test_members_that_are_away_do_not_say_that_the_metadata_went_back(reading):

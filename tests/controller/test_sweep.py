@@ -11,24 +11,14 @@ from kafka_on_spark.controller.scheduler import (
     SweepPosition,
     begin_round,
 )
-from kafka_on_spark.controller.scheduler import ring_of as ring_of_image
 from tests.controller.sweep_rounds import (
     INTERVAL_MS,
     Rounds,
-    image_with,
     ring_of,
 )
 from tests.examples import many
 
 # The ring
-
-
-def test_ring_of_some_topics_has_their_partitions_only():
-    image = image_with(a=2, b=3, c=1)
-
-    ring = ring_of_image(image, {TopicId("c"), TopicId("a"), TopicId("gone")})
-
-    assert ring == (("a", 0), ("a", 1), ("c", 0))
 
 
 # A round's part of it
@@ -46,15 +36,6 @@ def test_a_hint_that_can_not_be_true_is_none(at_ms):
 
     assert len(keys) == 1
     assert rounds.not_inspected_count() == 3
-
-
-def test_a_round_inspects_the_part_of_all_that_its_time_is_of_the_interval():
-    rounds = Rounds(ring_of(a=100))
-    rounds.run(0)
-
-    parts = [len(rounds.run(now_ms)) for now_ms in range(56_250, 562_501, 56_250)]
-
-    assert parts == [10] * 10  # a tenth of fifteen sixteenths of ten minutes
 
 
 pauses = st.integers(1, INTERVAL_MS)
@@ -88,28 +69,6 @@ def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(turn
 
         assert rounds.late(now_ms) == set()
         assert rounds.not_inspected_count() == 0
-
-
-@settings(max_examples=many(100))
-@given(
-    st.integers(1, 40), st.lists(st.tuples(st.integers(1, INTERVAL_MS), st.booleans()), max_size=30)
-)
-def test_processes_side_by_side_or_without_a_hint_inspect_no_more_seldom(count, turns):
-    """Each remembers for itself, and one of them loses its hint now and then."""
-    ring = ring_of(a=count)
-    both = [Rounds(ring), Rounds(ring, random_below=lambda below: below // 2)]
-    now_ms = 0
-    for each in both:
-        each.run(now_ms)
-
-    for pause_ms, is_lost in turns:
-        now_ms += pause_ms
-        if is_lost:
-            both[1].position = None
-        for each in both:
-            each.run(now_ms)
-
-            assert each.late(now_ms) == set()
 
 
 @settings(max_examples=many(200))
@@ -150,23 +109,3 @@ def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again(
     )
 
     assert position.again == ()
-
-
-def test_a_cluster_without_partitions_is_inspected_whole():
-    ring = ring_of()
-    rounds = Rounds(ring)
-
-    assert rounds.run(0) == rounds.run(1) == []
-    assert rounds.not_inspected_count() == 0
-
-
-def test_of_many_failed_inspections_each_round_makes_some_again_and_none_is_forgotten():
-    ring = ring_of(a=300)
-    rounds = Rounds(ring)
-    rounds.run(0, failed=set(ring[100:]))
-    assert rounds.not_inspected_count() == 200
-
-    for number in range(1, 4):
-        rounds.run(number)
-
-    assert rounds.not_inspected_count() == 200 - 3 * AGAIN_MAX

@@ -92,8 +92,3 @@ NAMED = [  # list          partition  broker  named
 @pytest.mark.parametrize("text, number, broker_id, expected", NAMED)
 def test_throttled_replicas(text, number, broker_id, expected):
     assert is_named(text, number, broker_id) is expected
-
-
-@pytest.mark.parametrize("credit, is_full", [(499_999, False), (500_000, True), (600_000, True)])
-def test_a_quota_is_full_with_a_seconds_worth(credit, is_full):
-    assert Quota(credit, 0).is_full(bytes_per_s=500) is is_full

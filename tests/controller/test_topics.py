@@ -11,11 +11,8 @@ from kafka_on_spark.base.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
-    InvalidReplicationFactorError,
     InvalidRequestError,
-    InvalidTopicError,
     PolicyViolationError,
-    TopicAlreadyExistsError,
 )
 from kafka_on_spark.controller.topics import (
     Stripes,
@@ -72,14 +69,6 @@ def test_topic_is_one_decision_of_records_in_replay_order():
     assert list(after.topic("payments").partitions) == [0, 1]
 
 
-def test_every_replica_has_a_uuid_of_its_own_and_no_directory():
-    partitions = replay(create(partitions=3)).topic("payments").partitions.values()
-
-    uuids = [uuid for each in partitions for uuid in each.replica_uuids]
-    assert len(set(uuids)) == 6
-    assert all(each.directories == (None, None) for each in partitions)
-
-
 def test_explicit_assignment_may_name_partitions_in_any_order():
     result = create(assignment={1: [2], 0: [1]})
 
@@ -89,36 +78,7 @@ def test_explicit_assignment_may_name_partitions_in_any_order():
     ]
 
 
-# fmt: off
-REFUSED = [
-    pytest.param({"name": TOPIC},                                    TopicAlreadyExistsError,       "exists",        id="name-is-taken"),
-    pytest.param({"name": "a b"},                                    InvalidTopicError,             "a b",           id="name-is-not-allowed"),
-    pytest.param({"partitions": 0},                                  InvalidPartitionsError,        "0 partitions",  id="no-partitions"),
-    pytest.param({"partitions": 1_000_001},                          InvalidPartitionsError,        "1000001",       id="too-many-partitions"),
-    pytest.param({"factor": 0},                                      InvalidReplicationFactorError, "at least 1",    id="no-replicas"),
-    pytest.param({"factor": 5},                                      InvalidReplicationFactorError, "brokers, 4",    id="more-replicas-than-brokers"),
-    pytest.param({"configs": {"retention": 1}},                      InvalidConfigError,            "retention",     id="unknown-setting"),
-    pytest.param({"configs": {"num.partitions": 1}},                 InvalidConfigError,            "cluster",       id="setting-of-the-cluster"),
-    pytest.param({"configs": {"min.insync.replicas": 0}},            InvalidConfigError,            "'0'",           id="value-not-allowed"),
-    pytest.param({"configs": {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}}, InvalidConfigError, "can't be 2", id="settings-that-contradict"),
-    # Explicit assignments.
-    pytest.param({"assignment": {}},                                 InvalidReplicaAssignmentError, "no gap",        id="empty-assignment"),
-    pytest.param({"assignment": {0: [1], 2: [1]}},                   InvalidReplicaAssignmentError, "no gap",        id="gap"),
-    pytest.param({"assignment": {1: [1]}},                           InvalidReplicaAssignmentError, "from 0",        id="not-from-zero"),
-    pytest.param({"assignment": {0: [1, 2], 1: [1]}},                InvalidReplicaAssignmentError, "same number",   id="uneven"),
-    pytest.param({"assignment": {0: []}},                            InvalidReplicaAssignmentError, "at least one",  id="no-replicas-assigned"),
-    pytest.param({"assignment": {0: [1, 1]}},                        InvalidReplicaAssignmentError, "once at most",  id="a-broker-twice"),
-    pytest.param({"assignment": {0: [1, 9]}},                        InvalidReplicaAssignmentError, "1, 2, 3, 4",    id="unknown-broker"),
-    pytest.param({"assignment": {0: [4]}},                           InvalidReplicaAssignmentError, "fenced",        id="fenced-brokers-only"),
-]
-
 # fmt: on
-
-
-@pytest.mark.parametrize("fields, error, words", REFUSED)
-def test_topic_is_refused(fields, error, words):
-    with pytest.raises(error, match=words):
-        create(**fields)
 
 
 def test_settings_of_the_cluster_are_set_and_removed():

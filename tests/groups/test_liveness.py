@@ -87,31 +87,6 @@ def test_who_falls_silent_is_fenced_once_and_its_heartbeat_goes():
     assert fences == ["b", "c"]
 
 
-def test_many_that_died_at_once_are_fenced_together_by_the_one_that_lives():
-    """One by one, each by a commit, most were begun anew: the look at them was old by then."""
-    members = Members("a")
-    for number in range(100):
-        members.commit("a", lambda image, name=f"dead {number}": _join(image, name))
-    append, clock = members.log.append, members.clocks["a"]
-
-    def append_slowly(*records, **expected):
-        clock.advance(500)
-        return append(*records, **expected)
-
-    members.log.append = append_slowly
-    batches = len(members.log.batches)
-    members.pass_turns(2 * SESSION_MS // INTERVAL_MS, "a")
-
-    assert members.names == {"a"}
-    fences = [
-        batch
-        for batch in members.log.batches[batches:]
-        if any(isinstance(each, RemoveGroupMemberRecord) for each in batch.records)
-    ]
-    # The one behind it was heard first.
-    assert [len(batch.records) for batch in fences] == [1, 99]
-
-
 def test_a_group_at_rest_commits_nothing():
     members = Members(*"abc")
     members.pass_turns(3, *"abc")

@@ -96,19 +96,6 @@ def test_a_root_that_is_away_fences_nobody_and_is_looked_at_again():
     assert world.names == set()
 
 
-def test_a_living_group_is_asked_for_seldom():
-    world = World("a", "b", "c")
-    asked = []
-    contents = world.heartbeats.contents
-    world.heartbeats.contents = lambda group, members: (
-        asked.append(members) or contents(group, members)
-    )
-
-    world.pass_by(SILENCE_MS, "a")
-
-    assert asked == [["a", "b", "c"]] * 4
-
-
 def test_of_members_that_went_or_came_meanwhile_none_is_fenced():
     world = World("a")
     world.join("b")
