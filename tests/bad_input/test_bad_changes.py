@@ -1,8 +1,6 @@
 """Changes that can't be made to topics, partitions, replicas and settings: Kafka's error, one
 sentence, and nothing half done; whether it is decided here or by another controller."""
 
-import threading
-
 import pytest
 
 from kafka_on_spark.base.errors import (
@@ -13,15 +11,12 @@ from kafka_on_spark.base.errors import (
     InvalidReplicaAssignmentError,
     InvalidRequestError,
     InvalidTopicError,
-    KafkaOnSparkError,
     NoReassignmentInProgressError,
     PolicyViolationError,
     ReassignmentInProgressError,
-    TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import INTERNAL_TOPICS
-from kafka_on_spark.metadata.records import TopicRecord
 from tests.bad_input.refusals import refused as refused_by
 from tests.cluster.disks import new_disks
 
@@ -45,8 +40,6 @@ def harmed():
 CHANGES = [
     # Replica lists.
     pytest.param(lambda c: c.create_topic("new", replica_assignment={0: [4, 5]}),                  InvalidReplicaAssignmentError, ["fenced brokers only, [4, 5]", "at least one that is active"],  id="created on fenced and draining brokers only"),
-    pytest.param(lambda c: c.create_topic("new", replica_assignment={0: "12"}),                    InvalidReplicaAssignmentError, ["'12'", "a list of broker ids"],                               id="created on a text"),
-    pytest.param(lambda c: c.create_topic("new", replica_assignment=[[1, 2]]),                     InvalidReplicaAssignmentError, ["[[1, 2]]", "give a mapping"],                                   id="created from a list"),
     pytest.param(lambda c: c.create_topic("new", partitions=2, replica_assignment={0: [1]}),       InvalidRequestError,           ["an assignment of 1 partitions", "2 partitions", "or give the same"],        id="created of two minds"),
     pytest.param(lambda c: c.create_topic("new", replication_factor=2, replica_assignment={0: [1]}), InvalidRequestError,         ["with 1 replicas", "with 2 replicas", "or give the same"],          id="created of two minds on replicas"),
     pytest.param(lambda c: c.reassign({ONE: [1, 9]}),                                              InvalidReplicaAssignmentError, ["[1, 9]", "registered: [1, 2, 3, 4, 5]"],                         id="moved to an unknown broker"),
@@ -78,6 +71,9 @@ CHANGES = [
     pytest.param(lambda c: c.drain_broker(9),                                                      BrokerIdNotRegisteredError,    ["no broker 9", "[1, 2, 3, 4, 5]"],                               id="no broker to drain"),
     pytest.param(lambda c: c.unregister_broker(9),                                                 BrokerIdNotRegisteredError,    ["no broker 9"],                                                  id="no broker to unregister"),
     pytest.param(lambda c: c.unregister_broker(1),                                                 InvalidRequestError,           ["broker 1 has replicas of 2 partitions", "reassign them"],       id="a broker that is not empty"),
+    pytest.param(lambda c: c.resume_broker(4), InvalidRequestError, ["broker 4 is fenced"], id="a fenced broker to resume"),
+    pytest.param(lambda c: c.resume_broker(9), BrokerIdNotRegisteredError, ["no broker 9"], id="no broker to resume"),
+    pytest.param(lambda c: c.reassign({ONE: ["4"]}), InvalidReplicaAssignmentError, ["a broker of orders-0 can't be '4'"], id="moved to a broker in digits"),
     pytest.param(lambda c: c.drain_broker(4),                                                      InvalidRequestError,           ["broker 4 is fenced"],                                           id="a fenced broker to drain"),
     # Settings out of range.
     pytest.param(lambda c: c.alter_topic_configs("orders", {"retention.ms": -2}),                  InvalidConfigError,            ["'retention.ms'", "'-2'", "from -1"],                            id="a setting below its least"),
@@ -115,30 +111,3 @@ def test_an_internal_topic(cluster, refused, name):
         cluster.delete_topic(name)
     with refused(UnknownTopicOrPartitionError, f"'{name}'"):
         cluster.append(name, [(b"key", b"value")])
-
-
-def test_a_topic_that_another_is_creating():
-    """Four at once: one creates it, the others learn that it is there."""
-    with new_disks() as disks:
-        clusters = [disks.open() for _ in range(4)]
-        start, outcomes = threading.Barrier(len(clusters)), []
-
-        def create(cluster):
-            start.wait()
-            try:
-                outcomes.append(cluster.create_topic("orders", partitions=20))
-            except KafkaOnSparkError as error:
-                outcomes.append(type(error))
-
-        threads = [threading.Thread(target=create, args=(each,)) for each in clusters]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-
-        image = disks.cluster.image
-        made = [record for batch in disks.cluster._metadata.history() for record in batch.records]
-        assert sum(isinstance(each, TopicRecord) for each in made) == 1
-        assert outcomes.count(TopicAlreadyExistsError) == 3
-        assert image.topic("orders").topic_id in outcomes
-        assert len(image.topic("orders").partitions) == 20

@@ -13,12 +13,9 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     InvalidRequiredAcksError,
     MessageTooLargeError,
-    NotEnoughReplicasError,
 )
 from kafka_on_spark.log.segments import HEADERS
 from kafka_on_spark.produce.records import Record
-from tests.bad_input.refusals import check_sentence
-from tests.cluster.disks import new_disks
 
 NAIVE = datetime(2013, 7, 1)  # noqa: DTZ001
 LATE = pa.array([10_000 * 365 * 86_400 * 1_000_000], pa.timestamp("us", tz="UTC"))
@@ -141,38 +138,6 @@ NO_NUMBERS = [
 def test_numbers_that_are_none(cluster, refused, arguments, words):
     with refused(InvalidRequestError, *words):
         cluster.append("orders", [(b"k", b"v")], **arguments)
-
-
-@pytest.mark.parametrize(
-    "producer",
-    [
-        pytest.param({}, id="without a producer"),
-        pytest.param(
-            {"producer_id": "p", "sequence": 0},
-            id="with a producer",
-        ),
-    ],
-)
-def test_too_few_replicas_in_sync(producer):
-    with new_disks() as disks:
-        disks.cluster.create_topic(
-            "orders", replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
-        )
-        disks.cluster.append("orders", [(b"k", b"v")])
-        disks.take_down(2, 3)
-        before = disks.cluster.image.offset
-
-        with pytest.raises(NotEnoughReplicasError) as caught:
-            disks.cluster.append("orders", [(b"k", b"w")], **producer)
-
-        check_sentence(
-            str(caught.value),
-            "partition orders-0 has 1 replicas in sync",
-            "acks=all needs 2 (min.insync.replicas)",
-            "bring brokers back, or append with acks=1",
-        )
-        assert disks.values_on(1, "orders") == [b"v"]
-        assert disks.cluster.image.offset == before
 
 
 def test_a_number_for_a_timestamp_is_milliseconds(cluster):

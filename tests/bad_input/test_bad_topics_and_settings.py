@@ -61,6 +61,11 @@ TOPICS = [
     pytest.param({"configs": {"min.insync.replica": 2}},             InvalidConfigError,            ["'min.insync.replica'", "'min.insync.replicas'?"],      id="a setting that is spelled wrong"),
     pytest.param({"configs": {"max.message.bytes": "big"}},          InvalidConfigError,            ["'max.message.bytes'", "'big'", "whole number"],        id="a text for a number"),
     pytest.param({"configs": {"min.insync.replicas": 0}},            InvalidConfigError,            ["'min.insync.replicas'", "'0'", "from 1"],              id="out of range"),
+    pytest.param({"partitions": 1_000_001}, InvalidPartitionsError, ["1000001", "from 1 to"], id="too many partitions"),
+    pytest.param({"replica_assignment": {}}, InvalidReplicaAssignmentError, ["no gap"], id="an empty assignment"),
+    pytest.param({"replica_assignment": {0: []}}, InvalidReplicaAssignmentError, ["at least one"], id="a partition without replicas"),
+    pytest.param({"configs": {"num.partitions": 1}}, InvalidConfigError, ["belongs to the cluster"], id="a setting of the cluster"),
+    pytest.param({"configs": {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}}, InvalidConfigError, ["can't be 2"], id="settings that contradict"),
     pytest.param({"configs": {"cleanup.policy": "keep"}},            InvalidConfigError,            ["'keep'", "delete or compact"],                         id="none of the allowed"),
 ]
 # fmt: on

@@ -9,7 +9,6 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.consume import consuming
 from kafka_on_spark.consume.subscription import Assign
 from kafka_on_spark.metadata.records import RemoveGroupMemberRecord
 from tests.builders import KEY, TOPIC, TOPIC_ID
@@ -117,21 +116,6 @@ def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays
 
     records = [each for batch in reader.log.batches for each in batch.records]
     assert not [each for each in records if isinstance(each, RemoveGroupMemberRecord)]
-
-
-def test_partitions_that_are_due_are_looked_for_once_a_round_and_one_sought_back_has_its_turn(
-    monkeypatch,
-):
-    looked, look = [], consuming.is_due
-    monkeypatch.setattr(consuming, "is_due", lambda *of: looked.append(of) or look(*of))
-    reader = Reader(*[1] * 30)
-
-    first = [reader.poll()[0] for _ in range(15)]
-    reader.consuming.seek(KEY, 0)
-    rest = [reader.poll()[0] for _ in range(16)]
-
-    assert first + rest == [*range(30), 0]
-    assert len(looked) <= 3 * 30
 
 
 @pytest.mark.parametrize("fault", [MemoryError(), TimeoutError("an alarm"), KeyboardInterrupt()])

@@ -395,16 +395,3 @@ def test_ranges_are_split_into_tasks(given, tasks_min, records_max, expected):
     assert sorted(sizes) == sorted(expected)
     covered = [offset for part in parts for offset in range(part.start_offset, part.end_offset)]
     assert covered == [1000 * p + n for p, size in enumerate(given) for n in range(size)]
-
-
-def test_every_small_split_covers_each_record_once():
-    for first in range(1, 7):
-        for second in range(7):
-            for tasks_min in (None, *range(1, 9)):
-                for records_max in (None, 1, 2, 3):
-                    orders = [order(0, first), order(100, second)]
-                    parts = split_ranges(orders, tasks_min=tasks_min, records_max=records_max)
-                    covered = [n for p in parts for n in range(p.start_offset, p.end_offset)]
-                    assert covered == [*range(first), *range(100, 100 + second)]
-                    largest = max(p.end_offset - p.start_offset for p in parts)
-                    assert records_max is None or largest <= records_max

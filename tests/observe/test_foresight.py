@@ -25,16 +25,6 @@ def test_what_was_foreseen_comes_true(disks):
     assert foreseen.records_at_risk == cluster.offsets("single")[0].high_watermark
 
 
-def test_uncommitted_records_of_acks_1_are_at_risk(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1, 2]})
-    cluster.append("orders", records(b"a", b"b"))
-    cluster.append("orders", records(b"c"), acks=1)
-
-    assert cluster.what_if(broker_dies=1).records_at_risk == 1
-    assert cluster.what_if(broker_dies=2).records_at_risk == 0
-
-
 def test_the_past_can_be_asked_what_if(disks):
     cluster = disks.cluster
     cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
@@ -75,22 +65,3 @@ def test_a_partition_that_waited_would_have_been_led_by_another(disks):
     assert found.instead.lost_records_max == 2
     assert found.instead.offline_seconds < found.recorded.offline_seconds
     assert cluster.replay({"min.insync.replicas": 2}).instead.refused_records == 2
-
-
-def test_the_whole_history_has_every_topic_and_brokers_have_their_own(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1, 2]})
-    cluster.create_topic("gone", replica_assignment={0: [3, 2]})
-    cluster.delete_topic("gone")
-    disks.take_away(1)
-    cluster.run_controller()
-
-    entries, events = cluster.history(), cluster.broker_history()
-
-    assert [each for each in entries if each.topic == "orders"] == cluster.history("orders")
-    last = [each for each in entries if each.topic == "gone"][-1]
-    assert (last.leader, last.isr, last.replicas) == (None, (), ())
-    assert [(each.broker_id, each.state.value) for each in events] == [
-        (1, "active"), (2, "active"), (3, "active"), (1, "fenced"),
-    ]  # fmt: skip
-    assert [each.is_registration for each in events] == [True, True, True, False]

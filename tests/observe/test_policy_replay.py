@@ -9,7 +9,7 @@ from kafka_on_spark.base.errors import InvalidConfigError
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.observe.policy_replay import MIN_ISR, UNCLEAN, replay
-from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
+from tests.builders import TOPIC, TOPIC_ID, brokers
 from tests.controller.lives import life
 
 
@@ -195,39 +195,8 @@ def test_a_setting_whose_effect_the_log_can_t_tell_is_refused(policy, sentence):
         replay(moved_and_back().batches, policy)
 
 
-def test_every_election_is_counted():
-    lived = life("1 2 3").append(4)
-    for count in range(5):
-        leader = lived.image.partition(KEY).leader
-        lived.at(10 + 20 * count).fail(leader).at(20 + 20 * count).come_back(leader)
-        lived.isr("1 2 3", "caught up")
-
-    found = replay(lived.batches, {})
-
-    assert lived.image.partition(KEY).leader_epoch == 5
-    assert (found.recorded.elections, found.instead.elections) == (5, 5)
-
-
 def test_a_single_record_that_is_committed_with_too_few_in_sync_is_refused():
     lived = life("1 2").append(4).at(5).isr("1", "broker 2: lags").append(1)
 
     assert replay(lived.batches, {MIN_ISR: "2"}).instead.refused_records == 1
     assert replay(lived.batches, {MIN_ISR: "1"}).instead.refused_records == 0
-
-
-def test_a_replica_that_was_never_in_sync_has_all_of_a_partition_without_records():
-    begun = life("1 2", ids="1 2 3").at(5)
-    target = PartitionChange(
-        replicas=brokers("1 2 3"),
-        replica_uuids=("uuid1", "uuid2", "uuid3"),
-        directories=("disk1", "disk2", "disk3"),
-        adding_replicas=brokers("3"),
-    )
-    begun.change(target, "reassigned").at(10).fail(1, 2).at(40).come_back(1)
-
-    found = replay(begun.batches, {UNCLEAN: "true"})
-
-    [difference] = found.differences
-    assert (difference.recorded, difference.instead, difference.seconds) == (None, 3, 30)
-    assert "proves to have all 0 committed offsets" in difference.cause
-    assert (found.instead.unclean_elections, found.instead.lost_records_max) == (0, 0)
