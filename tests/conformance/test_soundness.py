@@ -231,6 +231,7 @@ def test_everything_that_the_schema_lists_is_known_to_an_adapter_or_left_out_wit
     assert checked > 15
 
 
+@pytest.mark.long
 def test_what_is_left_out_is_counted():
     """A reason that leaves out more than it did is seen here, and one that leaves out less, too."""
     found = Counter()

@@ -62,6 +62,7 @@ def test_the_topic_has_all_that_a_query_could_get_wrong(disks):
     assert offsets[2].high_watermark == 0  # has no table
 
 
+@pytest.mark.long
 def test_the_pages_query_for_spark_reads_what_is_committed(spark, disks):
     names = {"spark": spark, "cluster": disks.cluster}
 
@@ -98,6 +99,7 @@ def merged():
         yield disks, [row for row in before if row[:2] >= (0, 3)]
 
 
+@pytest.mark.long
 def test_a_merged_topic_is_read_by_both_queries_as_before(spark, merged):
     disks, before = merged
     assert expected(disks.cluster) == before

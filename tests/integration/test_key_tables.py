@@ -25,6 +25,7 @@ def rows(frame):
     }
 
 
+@pytest.mark.long
 def test_a_table_has_the_last_value_of_each_key_and_changes_lead_to_the_next(opened):
     cluster = opened.opened[-1]
     cluster.append("prices", [("a", "1"), ("b", "1"), ("a", "2"), ("c", "1"), (None, "x")])
@@ -92,6 +93,7 @@ def test_a_table_needs_a_session_and_a_name_that_sql_takes(opened):
         opened.opened[1].changes("prices", 1, name="not a name")
 
 
+@pytest.mark.long
 def test_a_compacted_topic_is_the_same_table(opened):
     cluster = opened.opened[1]
     cluster.create_topic("compacted", replication_factor=3, configs={"cleanup.policy": "compact"})

@@ -82,11 +82,13 @@ def check_some_with_polars(request, table):
     check_with_polars(table, table.versions(SEED, drawn_max))
 
 
+@pytest.mark.long
 def test_polars_finds_in_the_tables_of_the_tests_what_we_count(request, left):
     for uri in left:
         check_some_with_polars(request, KeptTable(uri))
 
 
+@pytest.mark.long
 def test_delta_spark_finds_in_the_tables_of_the_tests_what_we_count(request, left, spark):
     for uri in drawn(request, left, SPARK_DRAWN):
         table = KeptTable(uri)
@@ -162,6 +164,7 @@ def check_with_all(request, spark, uri):
     check_with_delta_spark(spark, table, versions_of(request, table))
 
 
+@pytest.mark.long
 def test_every_engine_finds_the_rows_of_files_that_came_and_went(request, spark, tmp_path, often):
     for seed in range(20 if request.config.getoption("--long") else 1):
         uri = str(tmp_path / "root" / f"{seed}")
@@ -180,6 +183,7 @@ def append(cluster, *values, **arguments):
     cluster._node.maintenance.finish()
 
 
+@pytest.mark.long
 def test_every_engine_finds_the_rows_of_a_clusters_tables(request, spark, often):
     """Replicas after a failover, a truncation, deleted records and cleaning, and the metadata."""
     with new_disks() as disks:

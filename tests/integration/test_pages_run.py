@@ -51,12 +51,14 @@ def test_the_readmes_tour_runs(run):
     names["cluster"].close()
 
 
+@pytest.mark.long
 def test_get_started_runs(run):
     _, printed = run("docs/get-started.md")
 
     assert "broker 1: caught up" in printed
 
 
+@pytest.mark.long
 def test_the_page_on_consumers_runs(run):
     names, printed = run("docs/consumer.md")
 
@@ -95,6 +97,7 @@ class Queries:
         )
 
 
+@pytest.mark.long
 def test_look_into_it_runs_and_its_queries_read_merged_tables(run, tmp_path):
     queries = Queries()
 
@@ -114,5 +117,6 @@ def test_look_into_it_runs_and_its_queries_read_merged_tables(run, tmp_path):
     cluster.close()
 
 
+@pytest.mark.long
 def test_moving_a_query_runs(run):
     run("docs/move-from-kafka.md")

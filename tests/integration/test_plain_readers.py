@@ -77,6 +77,7 @@ def test_a_replica_needs_reader_version_1_and_writer_version_2(spark, disks):
     assert detail.properties["kos.broker.id"] == "1"
 
 
+@pytest.mark.long
 def test_time_travel_shows_a_replica_with_the_records_that_it_lost_since(spark, disks):
     path = disks.folder(1, "orders")
     history = sorted(DeltaTable(str(path)).history(), key=lambda each: each["version"])

@@ -92,6 +92,7 @@ def test_a_view_has_the_rows_and_columns_of_the_source(spark, disks, cluster):
     assert view.count() == 22
 
 
+@pytest.mark.long
 def test_conditions_on_time_and_partition_leave_out_segments(cluster):
     view = cluster.view("orders", "pruned_orders")  # its first segment is cut by the log start
     spark = view.sparkSession
@@ -105,6 +106,7 @@ def test_conditions_on_time_and_partition_leave_out_segments(cluster):
     assert "PushedFilters: [IsNotNull(timestamp), GreaterThanOrEqual(timestamp" in plan_of(late)
 
 
+@pytest.mark.long
 def test_offsets_and_moments_leave_out_segments_and_cut_those_at_the_ends(cluster):
     offsets = cluster.view("orders", start={0: 5, 1: 8}, end={0: 9})
     moments = cluster.view("orders", start=NOON + 2 * HOUR, end=NOON + 2 * HOUR + HOUR / 30)
@@ -192,6 +194,7 @@ def test_a_segment_that_goes_after_the_view_was_made_fails_the_query_which_names
         view.collect()
 
 
+@pytest.mark.long
 def test_timestamps_are_the_appends_where_the_topic_says_so_and_headers_come_when_asked(spark):
     with new_disks() as disks:
         cluster = disks.cluster
@@ -255,6 +258,7 @@ def test_a_store_that_spark_does_not_reach_is_said_in_a_sentence_before_it_is_sc
     )
 
 
+@pytest.mark.long
 def test_a_view_of_merged_segments_has_the_rows_that_a_read_has(spark):
     """With a cut inside one, of records with their own time and with that of their append."""
     with new_disks() as disks:

@@ -14,6 +14,7 @@ A_ROUND = 3000
 GO_ON_EACH = 25
 
 
+@pytest.mark.long
 def test_a_cluster_at_work_keeps_all_that_was_acknowledged(bench, pytestconfig):
     count = pytestconfig.getoption("--power-states") - AT_BEGINNINGS
 

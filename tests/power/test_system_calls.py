@@ -180,6 +180,7 @@ def test_one_module_changes_roots():
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.long
 def test_the_system_sees_no_change_that_is_not_recorded(tmp_path):
     base, trace = tmp_path / "disks", tmp_path / "trace"
     base.mkdir()

@@ -116,6 +116,7 @@ def test_what_spark_refuses_of_a_python_sink(spark, disks, mode):
     assert written(disks.base) == before
 
 
+@pytest.mark.long
 def test_a_secret_of_the_storage_options_is_shown_nowhere(spark, disks, capfd):
     secret = {"storage.aws_secret_access_key": CANARY, "storage.aws_session_token": CANARY}
     frame = source(spark, disks, "orders", **secret)

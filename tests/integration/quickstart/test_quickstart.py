@@ -59,6 +59,7 @@ def records_in(spark: SparkSession, zone: str, rows: range):
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.long
 def test_records_are_the_same_in_every_time_zone(spark):
     rows = range(3000, 3100)
 

@@ -81,6 +81,7 @@ def decide(service, number):
     service.maintain()
 
 
+@pytest.mark.long
 def test_opening_reads_no_more_of_a_long_log_than_of_a_short_one(long_log):
     # The newest snapshot, and what came after it: nothing was decoded to be thrown away. In how many
     # files that lies depends on the moment, and only on that.

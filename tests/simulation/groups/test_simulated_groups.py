@@ -28,6 +28,7 @@ def run_seeds(seeds):
     return met
 
 
+@pytest.mark.long
 def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
     wanted = (
         "all slept",

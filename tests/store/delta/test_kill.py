@@ -41,6 +41,7 @@ def commit_until_killed(processes, uri, run_seconds):
     return said
 
 
+@pytest.mark.long
 def test_no_acknowledged_commit_is_lost_to_a_kill(uri, processes):
     """Checkpoints and cleaning, which happen often here, are cut off as well."""
     dice = random.Random(1)

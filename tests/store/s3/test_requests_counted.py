@@ -134,6 +134,7 @@ def test_an_operation_within_another_counts_alone_and_threads_count_for_theirs()
     assert current_operation() == "(other)"
 
 
+@pytest.mark.long
 def test_an_append_costs_on_s3_what_the_page_says(store):
     rows = re.findall(r"^\| ([123]) \| (\d+) \| (\d+) \|", PAGE.read_text(), re.M)
     told = {int(replicas): {"PUT": int(puts), "HEAD": int(looks)} for replicas, puts, looks in rows}
