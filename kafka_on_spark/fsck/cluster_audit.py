@@ -9,11 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_on_spark.base.errors import (
-    InvalidRootError,
-    KafkaOnSparkError,
-    KafkaStorageError,
-)
+from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, FsckReport, Place, in_order
 from kafka_on_spark.fsck.metadata_audit import MetadataAudit
@@ -44,8 +40,8 @@ NOT_DEEP: Final = (
 )
 """What only a deep check looks at."""
 
-REPLICAS_AT_ONCE: Final = 256
-"""About how many replicas' traces are in memory together: those of whole partitions."""
+PARTITIONS_AT_ONCE: Final = 100
+"""The traces of so many partitions' replicas are in memory together."""
 
 
 class Fsck:
@@ -69,9 +65,10 @@ class Fsck:
                 it was checked.
         """
         self._metadata.catch_up()
-        absent = self._absent()
-        for portion in self._portions():
-            self._check(portion, absent)
+        absent, timelines = self._absent(), self._replay.timelines
+        keys = sorted(timelines, key=lambda each: (timelines[each].name, each))
+        for first in range(0, len(keys), PARTITIONS_AT_ONCE):
+            self._check(keys[first : first + PARTITIONS_AT_ONCE], absent)
         self._metadata.catch_up()
         self._findings.extend(self._metadata.finish(self._tasks.worker.clock.now_ms()))
         return FsckReport(
@@ -89,28 +86,9 @@ class Fsck:
             except (KafkaStorageError, InvalidRootError) as error:
                 absent.add(broker.broker_id)
                 sentence = f"the broker's replicas could not be checked: {error}"
-                self._miss(Place(broker_id=broker.broker_id), sentence)
+                place = Place(broker_id=broker.broker_id)
+                self._findings.append(Finding(invariant=None, place=place, sentence=sentence))
         return frozenset(absent)
-
-    def _miss(self, place: Place, sentence: str) -> None:
-        self._findings.append(Finding(invariant=None, place=place, sentence=sentence))
-
-    def _portions(self) -> Iterator[list[PartitionKey]]:
-        """Yield the partitions, some hundred replicas at a time."""
-        portion: list[PartitionKey] = []
-        count = 0
-        timelines = self._replay.timelines
-        for key in sorted(timelines, key=lambda each: (timelines[each].name, each)):
-            register = self._replay.register(key)
-            if register is None:
-                continue
-            portion.append(key)
-            count += len(register.replicas)
-            if count >= REPLICAS_AT_ONCE:
-                yield portion
-                portion, count = [], 0
-        if portion:
-            yield portion
 
     def _check(self, keys: Sequence[PartitionKey], absent: frozenset[BrokerId]) -> None:
         timelines = [self._replay.timelines[key].copy() for key in keys]
@@ -190,13 +168,10 @@ class Fsck:
         read = [trace for trace in traces if trace.is_read]
         is_whole = len(read) == sum(map(register.is_created, register.replicas))
         findings = FindingList(Place(partition=name))
-        try:
-            self._findings.extend(PartitionAudit(before, after, read, is_whole=is_whole).run())
-            not_compared = compare_contents(read, register, findings)
-            self._not_checked.extend(f"of {name}, {sentence}" for sentence in not_compared)
-            self._findings.extend(findings.all())
-        except KafkaOnSparkError as error:
-            self._miss(Place(partition=name), f"the replicas could not be compared: {error}")
+        self._findings.extend(PartitionAudit(before, after, read, is_whole=is_whole).run())
+        not_compared = compare_contents(read, register, findings)
+        self._not_checked.extend(f"of {name}, {sentence}" for sentence in not_compared)
+        self._findings.extend(findings.all())
 
     def _check_forgotten(self, name: TopicPartition, trace: ReplicaTrace) -> None:
         """A producer may be dropped only once its id has expired: with an epoch that is not below

@@ -9,7 +9,9 @@ does not count here. Never writes.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
 from hashlib import blake2b
 
 from kafka_on_spark.base.errors import (
@@ -56,7 +58,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     RaftLog,
     Voter,
     VoterKey,
-    VoterSet,
 )
 from kafka_on_spark.metadata.quorum.voter_upkeep import MERGE
 from kafka_on_spark.store.delta.delta_files import (
@@ -77,10 +78,8 @@ class VoterReader:
     """Reads one voter's root, and replays its table commit by commit.
 
     Attributes:
-        trace: Its history.
-        findings: What is wrong with its table.
-        is_compared: Its records are compared with those of other voters.
-        digests: Digests of its batches' records, by where they begin, as far as they were read.
+        digests: Digests of its batches' records, by where they begin, as far as they were read; if
+            not deep, none.
         problem: Why it could not be read; None: it could.
     """
 
@@ -93,7 +92,6 @@ class VoterReader:
         self._is_deep = is_deep
         self.trace = VoterTrace(VoterKey(identity.node_id, identity.directory_id))
         self.findings = self.trace.findings
-        self.is_compared = False
         self.digests: dict[int, str] = {}
         self.problem: str | None = None
         self._first_version = 0
@@ -108,14 +106,6 @@ class VoterReader:
     def is_whole(self) -> bool:
         """Whether its table could be read, and nothing that its newest version says is lost."""
         return self.problem is None and not self.trace.is_damaged
-
-    @property
-    def _log_files(self) -> list[FileEntry]:
-        return sorted(self._entries.values(), key=lambda file: file.path)  # begins with its base
-
-    def first_but(self, read: Container[str]) -> FileEntry | None:
-        """Return the first file of the newest version but for those that were read."""
-        return next((file for file in self._log_files if file.path not in read), None)
 
     def try_to_catch_up(self) -> None:
         """Do as `catch_up`, unless it failed before; note why it fails."""
@@ -166,8 +156,38 @@ class VoterReader:
             self.findings.add("I15", error.message, version=step.version)
             self.trace.version, self.trace.is_damaged = step.version, True
 
-    def rows(self, file: FileEntry, end: int) -> Iterator[MetadataRows]:
-        """Yield the batches of a file, and note what those up to `end` hold.
+    def batches(
+        self, end: int, read: set[str], damaged: Callable[..., None]
+    ) -> Iterator[MetadataRows]:
+        """Yield the batches up to `end` of the newest version's files but those in `read`, which
+        has those then that were read to their ends.
+
+        A damaged file is told to `damaged`, unless the table has put its rows into another one
+        meanwhile: then it may be deleted.
+        """
+        taken = {*read}
+        while left := [path for path in self._entries if path not in taken]:
+            path = min(left)  # names begin with the base offset
+            file = self._entries[path]
+            taken.add(path)
+            try:
+                for batch in self.rows(file):
+                    if batch.end_offset > end:
+                        break
+                    # Of an expired one the records may be there on others.
+                    if self._is_deep and not batch.is_expired:
+                        self.digests[batch.base_offset] = _digest(batch)
+                    yield batch
+                else:
+                    read.add(path)
+            except CorruptLogError as error:
+                self.catch_up()
+                if self._entries.get(path) == file:
+                    read.add(path)
+                    damaged(error.message, path=path)
+
+    def rows(self, file: FileEntry) -> Iterator[MetadataRows]:
+        """Yield the batches of a file.
 
         Raises:
             CorruptLogError: It is missing or damaged, perhaps after some batches.
@@ -178,32 +198,13 @@ class VoterReader:
         with as_storage_errors(f"read {path}", self._options):
             content = self._files.read(path, METADATA_FILE_BYTES_MAX)
         for rows in decode_rows(content, path):
-            batch = MetadataRows(rows[0]["batch_base_offset"], tuple(rows))
             self._read_files[file.path] = file.size_bytes
-            # Of an expired one the records may be there on others.
-            if self.is_compared and not batch.is_expired and batch.end_offset <= end:
-                self.digests[batch.base_offset] = _digest(batch)
-            yield batch
+            yield MetadataRows(rows[0]["batch_base_offset"], tuple(rows))
 
-    def read_rows(self, end: int) -> None:
-        """Read the files of the newest version, of the batches up to `end`."""
-        read: set[str] = set()
-        while (file := self.first_but(read)) is not None:
-            read.add(file.path)
-            try:
-                deque(self.rows(file, end), maxlen=0)
-            except CorruptLogError as error:
-                if not self.has_replaced(file):
-                    self.findings.add("I15", error.message, path=file.path)
-
-    def has_replaced(self, file: FileEntry) -> bool:
-        """Return whether the table has put the rows of a file into another one meanwhile: then the
-        file may be deleted."""
-        self.catch_up()
-        return not self.names(file)
-
-    def names(self, file: FileEntry) -> bool:
-        return self._entries.get(file.path) == file
+    def read_digests(self, end: int) -> None:
+        """Read the newest version's files up to `end`."""
+        add = partial(self.findings.add, "I15")
+        deque(self.batches(end, set(), add), maxlen=0)
 
     def snapshot_names(self) -> list[str]:
         names = self._files.names(f"{self._root}/snapshots")
@@ -271,84 +272,62 @@ def _voter_commit(step: TableCommit | TableCheckpoint) -> VoterCommit:
         )
 
 
-class _Search:
-    """Reads the newest voters that any root names, from some of their roots."""
-
-    def __init__(self, cluster_id: str, options: StorageOptions, *, is_deep: bool) -> None:
-        self._cluster_id = cluster_id
-        self._options = options
-        self._is_deep = is_deep
-        self.readers: dict[VoterKey, VoterReader] = {}
-        self.unread: dict[Voter, str] = {}
-
-    def read(self, root: str, identity: MetadataIdentity) -> VoterReader:
-        reader = VoterReader(root, identity, self._options, is_deep=self._is_deep)
-        reader.try_to_catch_up()
-        self.readers[reader.key] = reader
-        return reader
-
-    def follow(self) -> None:
-        """Read the newest voters, and leave out what is none."""
-        while True:
-            voters = self._newest_voters()
-            known = {*self.readers, *(each.key for each in self.unread)}
-            unasked = [each for each in (voters.voters if voters else ()) if each.key not in known]
-            if not unasked:
-                break
-            for voter in unasked:
-                self._ask(voter)
-        keys = voters.keys if voters else ()
-        found = {key: each for key, each in self.readers.items() if key in keys}
-        self.readers = found or self.readers
-        self.unread = {voter: why for voter, why in self.unread.items() if voter.key in keys}
-
-    def _newest_voters(self) -> VoterSet | None:
-        """Return the voters by the best log: another may end with a change that came to nothing."""
-        logs = (each.trace.log for each in self.readers.values())
-        named = (each for each in logs if each.voters is not None)
-        return max(named, key=lambda log: (log.end.epoch, log.end_offset), default=EMPTY_LOG).voters
-
-    def _ask(self, voter: Voter) -> None:
-        try:
-            identity = identity_of(voter.root, self._options)
-        except UNREADABLE as error:
-            self.unread[voter] = error.message
-            return
-        key = VoterKey(identity.node_id, identity.directory_id)
-        if (key, identity.cluster_id) == (voter.key, self._cluster_id):
-            self.read(voter.root, identity)
-        else:
-            self.unread[voter] = f"{voter.root} is not voter {voter.key} any more"
-
-    def in_order(self) -> list[VoterReader]:
-        """Return the voters: the leader first, then by their logs; damaged tables last."""
-        marks = [(e, k) for r in self.readers.values() for e, k in r.trace.leaders.items()]
-        leaders = max(marks, key=lambda mark: mark[0])[1] if marks else ()
-
-        def rank(reader: VoterReader) -> tuple[bool, bool, int, int]:
-            end = reader.trace.log.end
-            return (not reader.is_whole, reader.key not in leaders, -end.epoch, -end.offset)
-
-        return sorted(self.readers.values(), key=rank)
-
-
 def _voter_readers(
     url: str, options: StorageOptions, *, is_deep: bool
 ) -> tuple[list[VoterReader], Mapping[Voter, str]]:
-    """Return the voters, the leader first; and why others of them can't be read. `url`: some of
-    their roots."""
+    """Return the newest voters that any root names, the leader first, then by their logs, damaged
+    tables last; and why others of them can't be read. `url`: some of their roots."""
     given = given_roots(roots_in(url), options)
-    search = _Search(next(iter(given.values())).cluster_id, options, is_deep=is_deep)
+    cluster_id = next(iter(given.values())).cluster_id
+    readers: dict[VoterKey, VoterReader] = {}
+    unread: dict[Voter, str] = {}
+
+    def read(root: str, identity: MetadataIdentity) -> VoterReader:
+        reader = readers[identity.key] = VoterReader(root, identity, options, is_deep=is_deep)
+        reader.try_to_catch_up()
+        return reader
+
     for root, identity in given.items():
-        reader = search.read(root, identity)
-        try:
+        reader = read(root, identity)
+        # One of several may not be a voter: the others lead to the voters.
+        with suppress(ClusterNotFoundError) if len(given) > 1 else nullcontext():
             if reader.is_whole:
                 check_place(root, reader.key, reader.trace.log)
-        except ClusterNotFoundError:  # of several, the others lead to the voters
-            if len(given) == 1:
-                raise
-    search.follow()
-    return search.in_order(), search.unread
+    voters = _newest_voters(readers.values())
+    while unasked := [v for v in voters if v.key not in readers and v not in unread]:
+        for voter in unasked:
+            try:
+                identity = identity_of(voter.root, options)
+            except UNREADABLE as error:
+                unread[voter] = error.message
+                continue
+            if (identity.key, identity.cluster_id) == (voter.key, cluster_id):
+                read(voter.root, identity)
+            else:
+                unread[voter] = f"{voter.root} is not voter {voter.key} any more"
+        voters = _newest_voters(readers.values())
+    found = [readers[each.key] for each in voters if each.key in readers]
+    left = {voter: why for voter, why in unread.items() if voter in voters}
+    return _leader_first(found or [*readers.values()]), left
+
+
+def _leader_first(readers: Sequence[VoterReader]) -> list[VoterReader]:
+    marks = [(e, k) for r in readers for e, k in r.trace.leaders.items()]
+    leaders = max(marks, key=lambda mark: mark[0])[1] if marks else ()
+
+    def rank(reader: VoterReader) -> tuple[bool, bool, int, int]:
+        end = reader.trace.log.end
+        return (not reader.is_whole, reader.key not in leaders, -end.epoch, -end.offset)
+
+    return sorted(readers, key=rank)
+
+
+def _newest_voters(readers: Iterable[VoterReader]) -> Sequence[Voter]:
+    """Return the voters by the best log: another may end with a change that came to nothing."""
+    logs = (each.trace.log for each in readers)
+    named = (each for each in logs if each.voters is not None)
+    best = max(named, key=lambda log: (log.end.epoch, log.end_offset), default=EMPTY_LOG)
+    return () if best.voters is None else best.voters.voters
 
 
 _Snapshots = dict[int, list[tuple[VoterReader, str]]]
@@ -356,20 +335,13 @@ _Snapshots = dict[int, list[tuple[VoterReader, str]]]
 
 
 class MetadataAudit:
-    """One check of the metadata log and its voters. `url`: some of its roots.
-
-    Attributes:
-        replay: Its records, as far as a majority of its voters holds them.
-
-    Raises: as `_voter_readers`.
-    """
+    """One check of the metadata log and its voters; `replay` has its records, as far as a majority
+    of them holds it. `url`: some of its roots."""
 
     def __init__(self, url: str, options: StorageOptions, *, is_deep: bool) -> None:
         (self._main, *self._others), self._unread = _voter_readers(url, options, is_deep=is_deep)
         self.replay = MetadataReplay()
         self._main.findings = self.replay.findings
-        for each in (self._main, *self._others):
-            each.is_compared = is_deep and bool(self._others)
         self._is_deep = is_deep
         self._proved: tuple[RaftLog, RaftBatch] | None = None
         self._replayed: set[str] = set()
@@ -388,10 +360,9 @@ class MetadataAudit:
             ClusterNotFoundError, CorruptLogError, KafkaStorageError: The log can't be read at all.
         """
         committed_end = self._read_commits()
-        taken = {*self._replayed}
-        while (file := self._main.first_but(taken)) is not None:
-            taken.add(file.path)
-            self._take(file, committed_end)
+        for batch in self._main.batches(committed_end, self._replayed, self.replay.damage):
+            if batch.end_offset > self.replay.end_offset:  # else seen before its file was merged
+                self._take(batch)
         if not self.replay.is_begun:
             self._begin()
         if not self.replay.is_begun:
@@ -435,38 +406,18 @@ class MetadataAudit:
                 held[each.key] = Offset(min(each.log.end_offset, log.end_offset))
         return Offset(max(counted_end(log, main.epoch, held) or 0, log.proved_end))
 
-    def _take(self, file: FileEntry, committed_end: int) -> None:
-        """Replay a file's batches up to an offset; those beyond are taken another time."""
-        try:
-            for batch in self._main.rows(file, committed_end):
-                if batch.end_offset > committed_end:
-                    return
-                if batch.end_offset <= self.replay.end_offset:
-                    continue  # seen before the file was merged
-                found = self._snapshots.pop(batch.end_offset, [])
-                if self._may_take(batch):
-                    self.replay.take(batch)
-                    for reader, name in found:
-                        self._check_snapshot(reader, name)
-        except CorruptLogError as error:
-            # Its rows may be in another file by now.
-            if not self._main.names(file) or not self._main.has_replaced(file):
-                self._replayed.add(file.path)
-                self.replay.damage(error.message, path=file.path)
-            return
-        self._replayed.add(file.path)
-
-    def _may_take(self, batch: MetadataRows) -> bool:
-        """Return whether the replay has begun before a commit: where the oldest records are gone,
-        it begins with the first snapshot after them that can be read."""
-        if batch.is_expired:
-            self.replay.pass_over(batch)
-            return False
-        if not self.replay.is_begun:
+    def _take(self, batch: MetadataRows) -> None:
+        """Replay a commit, and check the snapshots that end with it. Where the oldest records are
+        gone, the replay begins with the first snapshot after them that can be read."""
+        found = self._snapshots.pop(batch.end_offset, [])
+        if not batch.is_expired and not self.replay.is_begun:
             self._begin()
-        if not self.replay.is_begun:
+        if batch.is_expired or not self.replay.is_begun:
             self.replay.pass_over(batch)
-        return self.replay.is_begun
+            return
+        self.replay.take(batch)
+        for reader, name in found:
+            self._check_snapshot(reader, name)
 
     def _begin(self) -> None:
         """Begin the replay with a snapshot that ends where it has come to, if there is one."""
@@ -534,7 +485,7 @@ class MetadataAudit:
             yield VoterFlaw(None, None, sentence)
         end = self._committed_end(main.log)
         for reader in self._read if self._is_deep else ():
-            reader.read_rows(end)
+            reader.read_digests(end)
             yield from content_flaws(reader.digests, self._main.digests, reader.key, main.key)
 
     def coverage(self) -> list[Coverage]:

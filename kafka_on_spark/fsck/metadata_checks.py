@@ -67,7 +67,6 @@ class MetadataReplay:
     Attributes:
         expired_end: Up to where records are gone.
         is_begun: It goes on from the log's beginning or from a snapshot.
-        pending: The requests without a result.
         expired_epochs: By producer id, with which epochs it has expired.
     """
 

@@ -23,19 +23,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import NamedTuple
 
-from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.fsck.findings import Finding, FindingList, Place
 from kafka_on_spark.fsck.log_rules import bound_flaws
 from kafka_on_spark.fsck.registers import Member, PartitionTimeline, Register, Tenure
 from kafka_on_spark.fsck.trace import BatchLifetime, EpochSpan, LoggedBatch, ReplicaTrace
 from kafka_on_spark.log.compaction import COUNTERS
-
-
-class Committed(NamedTuple):
-    """A batch below the high watermark, as it was when it was committed: as this broker has it."""
-
-    batch: LoggedBatch
-    broker_id: BrokerId
 
 
 class Leadership(NamedTuple):
@@ -126,7 +118,8 @@ class PartitionAudit:
         self._findings = FindingList(Place(partition=after.name))
         self._leaderships = {each.epoch: each for each in _leaderships(after)}
         self._proven = {t.member for t in traces if _has_registered_chain(t, self._before)}
-        self._committed: dict[int, Committed] = {}  # by base offset
+        # What is below the high watermark, by base offset, as it was when it was committed.
+        self._committed: dict[int, LoggedBatch] = {}
 
     def run(self) -> tuple[Finding, ...]:
         for leadership in self._leaderships.values():
@@ -161,9 +154,8 @@ class PartitionAudit:
         same under it (I12). A batch above the high watermark that an unclean election has set is
         committed no more."""
         mark = leadership.high_watermark_before
-        for base, known in list(self._committed.items()):
-            if known.batch.end_offset > mark:
-                del self._committed[base]
+        committed = {b: known for b, known in self._committed.items() if known.end_offset <= mark}
+        self._committed = committed
         tenure, found = leadership.last_advanced, self._in_sync_span(leadership)
         if tenure is None or found is None:
             return
@@ -173,21 +165,14 @@ class PartitionAudit:
             for batch in trace.batches_in(span)
             if batch.end_offset <= tenure.end.high_watermark
         }
-        for base, known in self._committed.items():
-            is_gone = known.batch.end_offset <= span.start_offset
-            if is_gone or trace.is_merged_over(known.batch) or _is_same(known, batches.get(base)):
+        for base, known in committed.items():
+            is_gone = known.end_offset <= span.start_offset
+            if is_gone or trace.is_merged_over(known) or _is_same(known, batches.get(base)):
                 continue
-            self._add(
-                "I12",
-                f"the records [{base}, {known.batch.end_offset}) were committed as broker"
-                f" {known.broker_id} has them, and are others under leadership"
-                f" {span.leader_epoch}",
-                trace,
-                version=span.last_version,
-                offset=base,
-            )
-        for base, batch in batches.items():
-            self._committed.setdefault(base, Committed(batch, trace.broker_id))
+            records = f"the records [{base}, {known.end_offset}) were committed"
+            sentence = f"{records}, and are others under leadership {span.leader_epoch}"
+            self._add("I12", sentence, trace, version=span.last_version, offset=base)
+        self._committed = batches | committed
 
     def _in_sync_span(self, leadership: Leadership) -> tuple[ReplicaTrace, EpochSpan] | None:
         """Return a replica that was counted when `leadership` last moved the high watermark, and
@@ -228,15 +213,12 @@ class PartitionAudit:
             leadership = self._leaderships.get(lifetime.batch.leader_epoch)
             if not lifetime.is_own or leadership is None or leadership.leader == trace.member:
                 continue
-            leader = leadership.leader
-            who = "nobody" if leader is None else f"broker {leader[0]}"
-            self._add(
-                "I6",
-                f"records of leadership {leadership.epoch} were appended here, and {who} led it",
-                trace,
-                version=lifetime.added_version,
-                offset=lifetime.batch.base_offset,
+            who = "nobody" if leadership.leader is None else f"broker {leadership.leader[0]}"
+            sentence = (
+                f"records of leadership {leadership.epoch} were appended here, and {who} led it"
             )
+            version, offset = lifetime.added_version, lifetime.batch.base_offset
+            self._add("I6", sentence, trace, version=version, offset=offset)
 
     def _check_cut(self, trace: ReplicaTrace, span: EpochSpan) -> None:
         leadership = self._leaderships.get(span.leader_epoch)
@@ -248,22 +230,16 @@ class PartitionAudit:
             for tenure in leadership.tenures
         )
         adopting = f"adopting leadership {span.leader_epoch} cut"
-        if span.end_adopted < floor:
-            self._add(
-                "I14",
-                f"{adopting} the log from {span.end_before} to {span.end_adopted}, below the high"
-                f" watermark {floor}",
-                trace,
-                version=span.first_version,
-                offset=span.end_adopted,
-            )
+        version, end = span.first_version, span.end_adopted
+        if end < floor:
+            ends = f"from {span.end_before} to {end}, below the high watermark {floor}"
+            self._add("I14", f"{adopting} the log {ends}", trace, version=version, offset=end)
         mark = leadership.high_watermark_before
         for lifetime in trace.lifetimes:
             batch = lifetime.batch
-            is_cut = lifetime.removed_version == span.first_version and batch.end_offset <= mark
+            is_cut = lifetime.removed_version == version and batch.end_offset <= mark
             if is_cut and _is_same(self._committed.get(batch.base_offset), batch):
                 sentence = f"{adopting} a committed batch: the high watermark was {mark}"
-                version = span.first_version
                 self._add("I14", sentence, trace, version=version, offset=batch.base_offset)
 
     def _check_log_matching(self) -> None:
@@ -291,13 +267,9 @@ class PartitionAudit:
         )
         for trace, lifetime in copies:
             if (lifetime.batch.fingerprint, lifetime.batch.chain_digest) != right:
-                self._add(
-                    "I4",
-                    f"the batch of leadership {epoch} at {base} is not everywhere the same: {why}",
-                    trace,
-                    version=lifetime.added_version,
-                    offset=base,
-                )
+                batch = f"the batch of leadership {epoch} at {base}"
+                sentence = f"{batch} is not everywhere the same: {why}"
+                self._add("I4", sentence, trace, version=lifetime.added_version, offset=base)
 
     def _check_advances(self, leadership: Leadership) -> None:
         """Check each move of the high watermark against the replicas that were counted for it; of
@@ -356,14 +328,12 @@ class PartitionAudit:
             if has_risen and is_across and mark not in trace.borders:
                 continue
             if trace.member not in self._proven:
-                self._add(
-                    "I23",
+                sentence = (
                     f"the log's chain digest at the high watermark {mark} is"
                     f" {trace.borders.get(mark) or 'none'} and the registered one is"
-                    f" {register.high_watermark_chain}: it has other records than were committed",
-                    trace,
-                    offset=mark,
+                    f" {register.high_watermark_chain}: it has other records than were committed"
                 )
+                self._add("I23", sentence, trace, offset=mark)
 
     def _check_in_sync(self) -> None:
         """Check that every in-sync replica goes as far as is committed (I1). That it holds the same
@@ -372,8 +342,8 @@ class PartitionAudit:
         for trace in self._traces:
             end = trace.log_end_offset
             if trace.member in members and end < mark:
-                sentence = f"is in sync and ends at {end}, below the high watermark {mark}"
-                self._add("I1", f"the replica {sentence}", trace, offset=end)
+                sentence = f"the replica is in sync and ends at {end}, below the high watermark"
+                self._add("I1", f"{sentence} {mark}", trace, offset=end)
 
     def _check_leader(self) -> None:
         """Check that the leader has all committed records that are still kept (I2, I9)."""
@@ -386,10 +356,8 @@ class PartitionAudit:
             self._add("I9", sentence, leader, offset=end)
         batches = {batch.base_offset: batch for batch in leader.batches}
         for base, known in self._retained():
-            is_there = leader.is_merged_over(known.batch)
-            if not is_there and not _is_same(known, batches.get(base)):
-                records = f"[{base}, {known.batch.end_offset})"
-                sentence = f"the leader lacks the committed records {records}"
+            if not leader.is_merged_over(known) and not _is_same(known, batches.get(base)):
+                sentence = f"the leader lacks the committed records [{base}, {known.end_offset})"
                 self._add("I2", sentence, leader, offset=base)
         epoch, registered = _epoch_below(batches.values(), mark), self._before.high_watermark_epoch
         if mark > self._after.log_start_offset and epoch not in (None, registered):
@@ -399,11 +367,10 @@ class PartitionAudit:
             )
             self._add("I9", sentence, leader, offset=mark)
 
-    def _retained(self) -> Iterator[tuple[int, Committed]]:
+    def _retained(self) -> Iterator[tuple[int, LoggedBatch]]:
         """Yield the batches that were committed before the tables were read, and are still kept."""
         for base, known in self._committed.items():
-            end = known.batch.end_offset
-            if self._after.log_start_offset < end <= self._before.high_watermark:
+            if self._after.log_start_offset < known.end_offset <= self._before.high_watermark:
                 yield base, known
 
     def _check_retained(self) -> None:
@@ -415,8 +382,8 @@ class PartitionAudit:
         lost = [
             base
             for base, known in self._retained()
-            if (base, known.batch.fingerprint) not in held
-            and not any(trace.is_merged_over(known.batch) for trace in self._traces)
+            if (base, known.fingerprint) not in held
+            and not any(trace.is_merged_over(known) for trace in self._traces)
         ]
         end = max((trace.log_end_offset for trace in self._traces), default=0)
         if end < mark:
@@ -424,19 +391,14 @@ class PartitionAudit:
         if not lost:
             return
         first = min(lost)
-        if self._is_whole:
-            sentence = f"no assigned replica has the committed record at {first}"
-            self._add("I3", sentence, offset=first)
-        else:
-            sentence = (
-                f"no replica that could be read has the committed record at {first}; those that"
-                " could not be read may have it"
-            )
-            self._add(None, sentence, offset=first)
+        sentence = f"no assigned replica has the committed record at {first}"
+        if not self._is_whole:
+            sentence += "; those that could not be read may have it"
+        self._add("I3" if self._is_whole else None, sentence, offset=first)
 
 
-def _is_same(known: Committed | None, batch: LoggedBatch | None) -> bool:
-    return known is not None and batch is not None and known.batch.fingerprint == batch.fingerprint
+def _is_same(known: LoggedBatch | None, batch: LoggedBatch | None) -> bool:
+    return known is not None and batch is not None and known.fingerprint == batch.fingerprint
 
 
 def register_flaws(

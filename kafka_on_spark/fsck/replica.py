@@ -55,7 +55,6 @@ from kafka_on_spark.store.delta.delta_files import (
 REWRITES: Final = ("merge", "compact")
 """The operations of commits that put a file in the place of others."""
 
-
 Add = Callable[..., None]
 """Adds a finding at the version that is replayed: an invariant, a sentence, an offset, a path."""
 
@@ -63,11 +62,8 @@ Add = Callable[..., None]
 class LogContent:
     """The batches of a log in offset order, the files that hold them, and what it had before.
 
-    Attributes:
-        entries: The table's files by name.
-        lifetimes: Every batch and merged segment that it ever had, each under its number.
-        active: What is in the log, by its number, in offset order.
-        removed_paths: Names of files that it has removed.
+    `lifetimes` are those of every batch and merged segment that it ever had; the place of each
+    there is its number. `active` has what is in the log by number, in offset order.
     """
 
     def __init__(self, add: Add) -> None:
@@ -256,12 +252,11 @@ class ProducerReplay:
                 continue
             is_later = self._life_in(producer_id, entry.producer_epoch) > self._life(removed.stamp)
             if not is_later and not _agrees(entry, removed):
-                self._add(
-                    "I11",
+                sentence = (
                     f"the producer state says of producer {producer_id!r} what its log never had:"
-                    f" its sequence {removed.stamp.sequence} stood at offset {removed.base_offset}",
-                    removed.base_offset,
+                    f" its sequence {removed.stamp.sequence} stood at offset {removed.base_offset}"
                 )
+                self._add("I11", sentence, removed.base_offset)
         lacked = sorted(self._removed.keys() - entries.keys())
         return tuple((each, self._removed[each].stamp.producer_epoch) for each in lacked)
 
@@ -285,11 +280,8 @@ class ProducerReplay:
             sentence = f"sequence {sequence} of producer {producer_id!r} stands behind {last}"
             self._add("I11", sentence, offset)
         elif previous is not None and stamp.producer_epoch < previous.producer_epoch:
-            sentence = (
-                f"run {stamp.producer_epoch} of producer {producer_id!r} appended after run"
-                f" {previous.producer_epoch}"
-            )
-            self._add("I11", sentence, offset)
+            run = f"run {stamp.producer_epoch} of producer {producer_id!r}"
+            self._add("I11", f"{run} appended after run {previous.producer_epoch}", offset)
 
     def _remember(self, batch: LoggedBatch) -> None:
         self._uuids.update(dict.fromkeys(batch.uuids, batch.base_offset))
@@ -338,14 +330,7 @@ def _log_counters(values: Mapping[str, int]) -> LogCounters:
 
 class ReplicaReplay:
     """Replays the steps of one table's log in order. `expired_epochs`: with which epochs producer
-    ids have expired that came back since.
-
-    Attributes:
-        findings: What is wrong with it.
-        counters: Those of the newest version.
-        log: What is in it, and in which files.
-        producers: What is known of its producers.
-    """
+    ids have expired that came back since."""
 
     def __init__(
         self, address: ReplicaAddress, expired_epochs: Mapping[str, Sequence[int]]
@@ -532,12 +517,9 @@ class ReplicaReplay:
             if batch.base_offset >= end or end == start or is_in_part:
                 is_cut = True
             else:
-                self._add(
-                    "I16",
-                    f"the batch [{batch.base_offset}, {batch.end_offset}) was removed, which"
-                    f" neither lies below the log start {start} nor was cut off the end",
-                    batch.base_offset,
-                )
+                removed_batch = f"the batch [{batch.base_offset}, {batch.end_offset}) was removed"
+                sentence = f"{removed_batch}, neither below the log start {start} nor off the end"
+                self._add("I16", sentence, batch.base_offset)
         return is_cut
 
     def _check_chain_before(
@@ -547,12 +529,8 @@ class ReplicaReplay:
         was removed at the front, or else the one before."""
         expected = left[-1].chain_digest if left else before.chain
         if after.chain != expected:
-            self._add(
-                "I15",
-                f"the chain digest before the log's first batch is said to be {after.chain}, and"
-                f" is {expected}",
-                after.log_start_offset,
-            )
+            sentence = f"the chain digest before the log's first batch is said to be {after.chain}"
+            self._add("I15", f"{sentence}, and is {expected}", after.log_start_offset)
 
     def _append(self, batches: Sequence[LoggedBatch], expected: int, *, is_own: bool) -> None:
         """Append what a commit adds to a log that ends at `expected`."""
@@ -562,12 +540,9 @@ class ReplicaReplay:
             last = self.log.last
             before = self.counters.chain if last is None else last.chain_digest
             if not batch.computes_after(before, *self._address.key):
-                self._add(
-                    "I15",
-                    f"the chain digest of the batch at {batch.base_offset} is not the one that its"
-                    " header and what is before it make: one of both was changed",
-                    batch.base_offset,
-                )
+                sentence = f"the chain digest of the batch at {batch.base_offset} is not the one"
+                made = "that its header and what is before it make: one of both was changed"
+                self._add("I15", f"{sentence} {made}", batch.base_offset)
                 self._is_chained = False
             self.producers.append(batch)
             self.log.append(batch, self._version, is_own=is_own)

@@ -214,7 +214,6 @@ class AuditOrder:
     """Which replica to audit.
 
     Attributes:
-        is_in_sync: It is in the ISR, so it must have all that is committed.
         is_deep: The audit also reads its segments and all of its checkpoints.
         borders: Offsets between which the records in its segments are added up.
         expired_epochs: With which epochs producer ids have expired that came back since.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_on_spark.base.ids import (
     BrokerId,
@@ -31,35 +31,29 @@ from kafka_on_spark.log.state import batch_digests
 from kafka_on_spark.store.delta.delta_files import FileEntry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedFile:
-    """One segment of a batch, by its header. What is said of the batch of a merged segment is said
-    of itself, and it has no partition count; `content_digest` is that of its records."""
+class BatchHeader(NamedTuple):
+    """What each segment's header says of its batch, and that of a merged segment of itself: it has
+    no partition count, and the digest of its records."""
 
-    entry: FileEntry
-    base_offset: int
-    end_offset: int
-    batch_base_offset: int
-    batch_record_count: int
+    record_count: int
     partition_count: int | None
     leader_epoch: int
     stamp: ProducerStamp | None
     timestamp_type: int
-    record_count: int
-    chain_digest: ChainDigest
+    time_ms: int
     content_digest: int | None
 
-    @property
-    def header(self) -> tuple[object, ...]:
-        return (
-            self.batch_record_count,
-            self.partition_count,
-            self.leader_epoch,
-            self.stamp,
-            self.timestamp_type,
-            self.entry.time_ms,
-            self.content_digest,
-        )
+
+class LoggedFile(NamedTuple):
+    """One segment of a batch, by its header."""
+
+    entry: FileEntry
+    batch_base_offset: int
+    base_offset: int
+    end_offset: int
+    record_count: int
+    chain_digest: ChainDigest
+    header: BatchHeader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +77,11 @@ class LoggedBatch:
     @property
     def is_merged(self) -> bool:
         """Whether it is a merged segment, which does not tell what batches are in it."""
-        return self.segments[0].content_digest is not None
+        return self.segments[0].header.content_digest is not None
 
     @property
     def has_append_time(self) -> bool:
-        return self.segments[0].timestamp_type == APPEND_TIME
+        return self.segments[0].header.timestamp_type == APPEND_TIME
 
     @property
     def record_count(self) -> int:
@@ -107,16 +101,16 @@ class LoggedBatch:
         after `before`; that of a merged segment can't be computed."""
         if self.is_merged:
             return True
-        first, claimed = self.segments[0], tuple(each.chain_digest for each in self.segments)
-        assert first.partition_count is not None, "of a batch"
+        header, claimed = self.segments[0].header, tuple(e.chain_digest for e in self.segments)
+        assert header.partition_count is not None, "of a batch"
         try:
             batch = Batch(
                 base_offset=Offset(self.base_offset),
-                record_count=first.batch_record_count,
+                record_count=header.record_count,
                 leader_epoch=LeaderEpoch(self.leader_epoch),
-                partition_count=first.partition_count,
+                partition_count=header.partition_count,
                 producer=self.stamp,
-                appended_at_ms=first.entry.time_ms,
+                appended_at_ms=header.time_ms,
                 segments=tuple(
                     Segment(
                         file_name=segment.entry.path,
@@ -139,14 +133,9 @@ def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Fl
 
     A file without a readable header is in no batch.
     """
-    flaws: list[Flaw] = []
-    files = []
-    for entry in entries:
-        file = _file(entry)
-        if isinstance(file, Flaw):
-            flaws.append(file)
-        else:
-            files.append(file)
+    found = [_file(entry) for entry in entries]
+    flaws = [each for each in found if isinstance(each, Flaw)]
+    files = [each for each in found if isinstance(each, LoggedFile)]
     files.sort(key=lambda file: (file.batch_base_offset, file.base_offset))
     batches = []
     for base_offset, group in groupby(files, lambda file: file.batch_base_offset):
@@ -165,35 +154,36 @@ _OF_ONE_APPEND: Final = (
 def _file(entry: FileEntry) -> LoggedFile | Flaw:
     values, count = entry.values, entry.record_count
     if epoch_in_name(entry.path) is None:
-        return Flaw("I15", f"the file {entry.path} is no segment by its name", None)
+        return Flaw("I15", f"the file {entry.path} is no segment by its name")
     is_merged = values.get("content_digest") is not None
     if count is None or count < (0 if is_merged else 1):
-        return Flaw("I15", f"the statistics of {entry.path} name no number of records", None)
+        return Flaw("I15", f"the statistics of {entry.path} name no number of records")
     if values.keys() != HEADER:
         sentence = f"the header of {entry.path} lacks columns, or has others than a header has"
-        return Flaw("I15", sentence, None)
+        return Flaw("I15", sentence)
+    if is_merged:  # it is as a batch of its own
+        of_batch = {"batch_base_offset": values["base_offset"], "batch_record_count": str(count)}
+        if any(values[name] is not None for name in _OF_ONE_APPEND):
+            return Flaw("I15", f"the merged segment {entry.path} has the header of an append")
+        values = {**values, **of_batch}
     try:
         base, end = _number(values, "base_offset"), _number(values, "end_offset")
-        if is_merged and any(values[name] is not None for name in _OF_ONE_APPEND):
-            return Flaw("I15", f"the merged segment {entry.path} has the header of an append", base)
         if is_merged and end <= base:
             return Flaw("I25", f"the merged segment {entry.path} covers [{base}, {end})", base)
-        return LoggedFile(
-            entry=entry,
-            base_offset=base,
-            end_offset=end,
-            batch_base_offset=base if is_merged else _number(values, "batch_base_offset"),
-            batch_record_count=count if is_merged else _number(values, "batch_record_count"),
+        header = BatchHeader(
+            record_count=_number(values, "batch_record_count"),
             partition_count=None if is_merged else _number(values, "partition_count"),
             leader_epoch=_number(values, "leader_epoch"),
             stamp=_stamp(values),
             timestamp_type=_number(values, "timestamp_type"),
-            record_count=count,
-            chain_digest=ChainDigest(values["chain_digest"] or ""),
+            time_ms=entry.time_ms,
             content_digest=_number(values, "content_digest") if is_merged else None,
         )
+        chain_digest = ChainDigest(values["chain_digest"] or "")
+        batch_base = _number(values, "batch_base_offset")
+        return LoggedFile(entry, batch_base, base, end, count, chain_digest, header)
     except (AssertionError, TypeError, ValueError):
-        return Flaw("I15", f"the file {entry.path} has no whole batch header", None)
+        return Flaw("I15", f"the file {entry.path} has no whole batch header")
 
 
 def _number(values: Mapping[str, str | None], name: str) -> int:
@@ -217,11 +207,10 @@ def _stamp(values: Mapping[str, str | None]) -> ProducerStamp | None:
 
 def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
     first, count = segments[0], sum(segment.record_count for segment in segments)
-    if first.content_digest is not None and len(segments) == 1:
+    if first.header.content_digest is not None and len(segments) == 1:
         if count > first.end_offset - base_offset:
             where = f"[{base_offset}, {first.end_offset})"
-            sentence = f"a merged segment has {count} records at {where}"
-            yield Flaw("I25", sentence, base_offset)
+            yield Flaw("I25", f"a merged segment has {count} records at {where}", base_offset)
         return
     if any(segment.header != first.header for segment in segments):
         yield Flaw("I15", "the segments of a batch have different headers", base_offset)
@@ -234,16 +223,14 @@ def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
         if segment.end_offset != expected:
             sentence = f"a segment's header ends it at {segment.end_offset}, not at {expected}"
             yield Flaw("I10", sentence, base_offset)
-    if count != first.batch_record_count:
-        sentence = (
-            f"a batch's segments have {count} records, its header says {first.batch_record_count}"
-        )
-        yield Flaw("I15", sentence, base_offset)
+    if count != first.header.record_count:
+        sentence = f"a batch's segments have {count} records, its header says"
+        yield Flaw("I15", f"{sentence} {first.header.record_count}", base_offset)
 
 
 def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
     first, last = segments[0], segments[-1]
-    is_merged = last.content_digest is not None
+    is_merged = last.header.content_digest is not None
     files = [
         (*segment.entry.path.split("-")[1:], segment.base_offset, segment.record_count)
         for segment in segments
@@ -252,8 +239,8 @@ def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
     return LoggedBatch(
         base_offset=base_offset,
         end_offset=last.end_offset if is_merged else last.base_offset + last.record_count,
-        leader_epoch=first.leader_epoch,
-        stamp=first.stamp,
+        leader_epoch=first.header.leader_epoch,
+        stamp=first.header.stamp,
         fingerprint=blake2b(content, digest_size=16).hexdigest(),
         chain_digest=last.chain_digest,
         segments=tuple(segments),
@@ -303,7 +290,7 @@ class ReplicaTrace:
     """One replica's history; counters are those of the last version, `leader_epoch` is its fence.
 
     Attributes:
-        is_read: Its log could be read to the end, so that the values below are of its newest state.
+        is_read: Its log could be read to the end: all else is of its newest state.
         is_chained: All chain digests that it ever had were those computed.
         forgotten_producers: Producers whose headers went and that its producer-state file lacks,
             each with the newest epoch in those headers.
@@ -312,11 +299,9 @@ class ReplicaTrace:
         merged: Merged segments that it had and whose batches its history does not tell: it begins
             later, or they were fetched, or compaction made them.
         borders: Ends of batches in the last version, and the chain digests there.
-        has_merged_files: Merged segments are among its files.
         contents: What its files hold between each two borders of the audit's order; None: they were
             not read, or are damaged.
         spans: Its fences, oldest first.
-        findings: What is wrong with it alone.
     """
 
     broker_id: BrokerId

@@ -103,8 +103,7 @@ class VoterTrace:
     """One voter's history, and what is wrong with it alone.
 
     Attributes:
-        version: The newest version that was replayed; -1: none was.
-        epoch: The highest that it was in.
+        version: The newest that was replayed; -1: none was.
         is_damaged: A commit could not be read, and no checkpoint after it says what came of it.
         known_above: Votes and marks of the epochs above this are all known; those of others may
             have been cleaned.

@@ -196,13 +196,13 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
     voter = disks.cluster._metadata.log.voter_log
     rows, missed = VoterReader.rows, []
 
-    def late(reader, file, end):
+    def late(reader, file):
         if not missed:
             with patch.object(merge_tiers, "FAN_IN", 2):
                 voter.merge()
             voter.clean(10**15)
         try:
-            yield from rows(reader, file, end)
+            yield from rows(reader, file)
         except CorruptLogError:
             missed.append(file)
             raise
