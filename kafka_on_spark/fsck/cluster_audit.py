@@ -7,7 +7,7 @@ table must have, the metadata read after it what it may have. Nothing is changed
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
@@ -24,14 +24,10 @@ from kafka_on_spark.fsck.trace import ReplicaTrace
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.node.node import THREADS, Tasks
-from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.root_identity import check_directory
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.storage_options import StorageOptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NOT_DEEP: Final = (
     "the bytes of segments, and so their digests, the borders and the records of merged ones, what"
@@ -187,21 +183,18 @@ class Fsck:
 
 def check_cluster(
     metadata_root: str | os.PathLike[str],
-    spark: "SparkSession | None" = None,
     *,
     deep: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> FsckReport:
     """Check a cluster without opening it, which replays its metadata: one that can't be opened is
-    checked, too. Tasks run on `spark`, or in threads without.
+    checked, too. Tasks run in threads.
 
     Raises:
         ClusterNotFoundError: There is no cluster.
         KafkaStorageError: The metadata root does not answer.
         InvalidRootError: `metadata_root` is not the URL of a root.
-        InvalidRequestError: `spark` is a Spark Connect session.
     """
     options, root = StorageOptions(storage_options), cluster_url(metadata_root)
-    executors = None if spark is None else SparkExecutors(spark, options)
     with DaemonThreads(THREADS, "fsck") as threads:
-        return Fsck(root, Tasks(Worker(options), threads, executors), is_deep=deep).run()
+        return Fsck(root, Tasks(Worker(options), threads), is_deep=deep).run()

@@ -254,7 +254,6 @@ def _digest(batch: MetadataRows) -> str:
 
 
 def _voter_commit(step: TableCommit | TableCheckpoint) -> VoterCommit:
-    """Return what a step says of the voter."""
     is_checkpoint = isinstance(step, TableCheckpoint)
     files = step.files if isinstance(step, TableCheckpoint) else step.adds
     with parsing(f"version {step.version} of the metadata table"):
@@ -350,7 +349,6 @@ class MetadataAudit:
 
     @property
     def _read(self) -> list[VoterReader]:
-        """The other voters that could be read."""
         return [each for each in self._others if each.problem is None]
 
     def catch_up(self) -> None:
@@ -495,7 +493,6 @@ class MetadataAudit:
         ]
 
     def not_checked(self) -> list[str]:
-        """Return what was not looked at, in words."""
         if self._is_deep or not self._others:
             return self.replay.not_checked()
         names = ", ".join(str(each.key.node_id) for each in self._others)

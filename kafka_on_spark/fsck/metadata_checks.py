@@ -117,7 +117,6 @@ class MetadataReplay:
         self.take(snapshot)
 
     def not_checked(self) -> list[str]:
-        """Return what could not be replayed, in words."""
         if not self.expired_end:
             return []
         return [
@@ -251,7 +250,6 @@ class MetadataReplay:
             self._controller = (claimed, record.controller_id)
 
     def _check_run(self, record: ProducerRecord, offset: int) -> None:
-        """Take a run that begins or goes on."""
         producer_id, epoch = record.producer_id, record.producer_epoch
         known = self._producer_epochs.get(producer_id, -1)
         is_renewal = record.renewed_at_ms is not None and epoch == known

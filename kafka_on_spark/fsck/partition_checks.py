@@ -24,7 +24,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafka_on_spark.fsck.findings import Finding, FindingList, Place
-from kafka_on_spark.fsck.log_rules import bound_flaws
+from kafka_on_spark.fsck.log_rules import Flaw, bound_flaws
 from kafka_on_spark.fsck.registers import Member, PartitionTimeline, Register, Tenure
 from kafka_on_spark.fsck.trace import BatchLifetime, EpochSpan, LoggedBatch, ReplicaTrace
 from kafka_on_spark.log.compaction import COUNTERS
@@ -34,9 +34,11 @@ class Leadership(NamedTuple):
     """All tenures of one leader epoch."""
 
     epoch: int
-    leader: Member | None
-    high_watermark_before: int
     tenures: tuple[Tenure, ...]
+
+    @property
+    def first(self) -> Register:
+        return self.tenures[0].begin
 
     @property
     def last_advanced(self) -> Tenure | None:
@@ -44,12 +46,8 @@ class Leadership(NamedTuple):
 
 
 def _leaderships(timeline: PartitionTimeline) -> list[Leadership]:
-    found = []
-    for epoch, group in groupby(timeline.tenures, lambda tenure: tenure.begin.leader_epoch):
-        tenures = tuple(group)
-        first = tenures[0].begin
-        found.append(Leadership(epoch, first.leading, first.high_watermark, tenures))
-    return found
+    groups = groupby(timeline.tenures, lambda tenure: tenure.begin.leader_epoch)
+    return [Leadership(epoch, tuple(group)) for epoch, group in groups]
 
 
 def right_copy(
@@ -153,7 +151,7 @@ class PartitionAudit:
         """Take what a leadership has committed, and check that what was committed before is the
         same under it (I12). A batch above the high watermark that an unclean election has set is
         committed no more."""
-        mark = leadership.high_watermark_before
+        mark = leadership.first.high_watermark
         committed = {b: known for b, known in self._committed.items() if known.end_offset <= mark}
         self._committed = committed
         tenure, found = leadership.last_advanced, self._in_sync_span(leadership)
@@ -193,27 +191,26 @@ class PartitionAudit:
             batches = trace.batches_in(span)
             digests = {each.chain_digest for each in batches if each.end_offset == mark}
             has_chain = trace.is_chained and digests <= {tenure.end.high_watermark_chain}
-            found.append((not has_chain, trace.member != leadership.leader, trace, span))
+            found.append((not has_chain, trace.member != leadership.first.leading, trace, span))
         if not found:
             return None
         *_, trace, span = min(found, key=lambda each: (each[0], each[1], each[2].broker_id))
         return trace, span
 
     def _check_alone(self, trace: ReplicaTrace) -> None:
-        for flaw in bound_flaws(trace, self._after):
-            self._add(flaw.invariant, flaw.sentence, trace)
         had_election = self._timelines[1].had_unclean_election
         flaws = register_flaws(trace, self._before, self._after, had_unclean_election=had_election)
-        for sentence, offset in flaws:
-            self._add("I27", sentence, trace, offset=offset)
+        for flaw in (*bound_flaws(trace, self._after), *flaws):
+            self._add(flaw.invariant, flaw.sentence, trace, offset=flaw.offset)
         for span in trace.spans:
             if span.end_before is not None and span.end_adopted < span.end_before:
                 self._check_cut(trace, span)
         for lifetime in trace.lifetimes:
             leadership = self._leaderships.get(lifetime.batch.leader_epoch)
-            if not lifetime.is_own or leadership is None or leadership.leader == trace.member:
+            leader = None if leadership is None else leadership.first.leading
+            if not lifetime.is_own or leadership is None or leader == trace.member:
                 continue
-            who = "nobody" if leadership.leader is None else f"broker {leadership.leader[0]}"
+            who = "nobody" if leader is None else f"broker {leader[0]}"
             sentence = (
                 f"records of leadership {leadership.epoch} were appended here, and {who} led it"
             )
@@ -234,7 +231,7 @@ class PartitionAudit:
         if end < floor:
             ends = f"from {span.end_before} to {end}, below the high watermark {floor}"
             self._add("I14", f"{adopting} the log {ends}", trace, version=version, offset=end)
-        mark = leadership.high_watermark_before
+        mark = leadership.first.high_watermark
         for lifetime in trace.lifetimes:
             batch = lifetime.batch
             is_cut = lifetime.removed_version == version and batch.end_offset <= mark
@@ -262,7 +259,7 @@ class PartitionAudit:
         leadership = self._leaderships.get(epoch)
         right, why = right_copy(
             holders,
-            leader=None if leadership is None else leadership.leader,
+            leader=None if leadership is None else leadership.first.leading,
             proven=self._proven if base < self._before.high_watermark else frozenset(),
         )
         for trace, lifetime in copies:
@@ -291,10 +288,8 @@ class PartitionAudit:
         mark, said = advanced[-1].end.high_watermark, advanced[-1].end.high_watermark_epoch
         epoch = _epoch_below(trace.batches_in(span), mark)
         if epoch not in (None, said):
-            sentence = (
-                f"the record below the high watermark {mark} was said to be of leadership {said};"
-                f" it is of {epoch}"
-            )
+            below = f"the record below the high watermark {mark}"
+            sentence = f"{below} was said to be of leadership {said}; it is of {epoch}"
             self._add("I9", sentence, trace, version=span.last_version, offset=mark)
 
     def _check_counted(self, trace: ReplicaTrace, leadership: Leadership, mark: int) -> None:
@@ -311,11 +306,10 @@ class PartitionAudit:
         )
         version = trace.last_version if span is None else span.last_version
         self._add("I1", sentence, trace, version=version, offset=mark)
-        if leadership.leader == trace.member:
+        if leadership.first.leading == trace.member:
             self._add("I9", sentence, trace, version=version, offset=mark)
 
     def _check_chains(self) -> None:
-        """Check that replicas that must be complete have the registered chain digest (I23)."""
         register, mark = self._before, self._before.high_watermark
         has_risen = self._after.high_watermark > mark
         for trace in self._traces:
@@ -346,7 +340,6 @@ class PartitionAudit:
                 self._add("I1", f"{sentence} {mark}", trace, offset=end)
 
     def _check_leader(self) -> None:
-        """Check that the leader has all committed records that are still kept (I2, I9)."""
         found = [trace for trace in self._traces if trace.member == self._before.leading]
         if not found or found[0].leader_epoch != self._before.leader_epoch:
             return  # it has not begun to lead, and proves itself when it does
@@ -359,13 +352,6 @@ class PartitionAudit:
             if not leader.is_merged_over(known) and not _is_same(known, batches.get(base)):
                 sentence = f"the leader lacks the committed records [{base}, {known.end_offset})"
                 self._add("I2", sentence, leader, offset=base)
-        epoch, registered = _epoch_below(batches.values(), mark), self._before.high_watermark_epoch
-        if mark > self._after.log_start_offset and epoch not in (None, registered):
-            sentence = (
-                f"the record below the high watermark {mark} is of leadership {epoch}, and"
-                f" registered as of {registered}"
-            )
-            self._add("I9", sentence, leader, offset=mark)
 
     def _retained(self) -> Iterator[tuple[int, LoggedBatch]]:
         """Yield the batches that were committed before the tables were read, and are still kept."""
@@ -374,7 +360,6 @@ class PartitionAudit:
                 yield base, known
 
     def _check_retained(self) -> None:
-        """Check that some replica has each committed record (I3)."""
         mark = self._before.high_watermark
         if mark <= self._after.log_start_offset:
             return
@@ -403,8 +388,8 @@ def _is_same(known: LoggedBatch | None, batch: LoggedBatch | None) -> bool:
 
 def register_flaws(
     trace: ReplicaTrace, before: Register, after: Register, *, had_unclean_election: bool
-) -> Iterator[tuple[str, int]]:
-    """Yield what is wrong with a replica's compaction by the register, and an offset.
+) -> Iterator[Flaw]:
+    """Yield what is wrong with a replica's compaction by the register.
 
     The table was read after `before` and before `after`; `had_unclean_election`: as its timeline
     says at `after`.
@@ -415,15 +400,16 @@ def register_flaws(
         for field in ("compacted_below", "tombstones_below"):
             own, decided = getattr(progress, field), getattr(after, field)
             if own > decided:
-                yield f"{COUNTERS[field]} is {own}, above what is decided, {decided}", decided
+                sentence = f"{COUNTERS[field]} is {own}, above what is decided, {decided}"
+                yield Flaw("I27", sentence, decided)
     is_same_log = before.unclean_generation == after.unclean_generation
     # A leader that was elected because it has all records finishes the decision afterwards.
     is_asked = trace.broker_id != before.leader and trace.member in before.members(before.isr)
     if is_same_log and is_asked and progress.finished_below < before.cleaned_below:
-        yield (
-            f"the replica is in sync and has finished compaction below {progress.finished_below},"
-            f" not below {before.cleaned_below} as each that is read must have",
-            progress.finished_below,
+        sentence = "the replica is in sync and has finished compaction below"
+        ends = f"{progress.finished_below}, not below {before.cleaned_below}"
+        yield Flaw(
+            "I27", f"{sentence} {ends} as each that is read must have", progress.finished_below
         )
 
 

@@ -76,7 +76,6 @@ class Register:
 
     @property
     def leading(self) -> Member | None:
-        """The leader and its replica's uuid."""
         return next(iter(self.members(() if self.leader is None else (self.leader,))), None)
 
     @property

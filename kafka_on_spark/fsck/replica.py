@@ -79,7 +79,6 @@ class LogContent:
         return next(reversed(self.active.values())) if self.active else None
 
     def borders(self, chain_before: ChainDigest, log_end_offset: int) -> dict[int, ChainDigest]:
-        """Return where batches end, and the log's chain digest there."""
         batches = list(self.active.values())
         first = batches[0].base_offset if batches else log_end_offset
         return {**{each.end_offset: each.chain_digest for each in batches}, first: chain_before}
@@ -533,7 +532,6 @@ class ReplicaReplay:
             self._add("I15", f"{sentence}, and is {expected}", after.log_start_offset)
 
     def _append(self, batches: Sequence[LoggedBatch], expected: int, *, is_own: bool) -> None:
-        """Append what a commit adds to a log that ends at `expected`."""
         end = self.counters.log_end_offset
         self._add_all(order_flaws(batches, last=self.log.last, expected=expected, end=end))
         for batch in batches:

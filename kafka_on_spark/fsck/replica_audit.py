@@ -227,7 +227,6 @@ class AuditOrder:
 
 
 def audit_task(order: AuditOrder, worker: Worker) -> ReplicaTrace:
-    """Check one replica's history; read only. A task."""
     return ReplicaAudit(order, worker.options).run()
 
 
@@ -270,7 +269,6 @@ class ReplicaAudit:
         )
 
     def _catch_up(self) -> None:
-        """Replay the steps that have come since the last time."""
         first = self._version + 1
         for step in self._steps(first):
             if step.version < first:
@@ -374,7 +372,6 @@ class ReplicaAudit:
         return tuple(reduce(Content.with_more, each) for each in zip(none, *whole, strict=True))
 
     def _check_compaction(self, entries: Sequence[FileEntry]) -> None:
-        """Check that what the replica has finished shows in its records (I27)."""
         progress = self._replay.compaction
         if not progress.finished_below:
             return

@@ -76,7 +76,6 @@ class LoggedBatch:
 
     @property
     def is_merged(self) -> bool:
-        """Whether it is a merged segment, which does not tell what batches are in it."""
         return self.segments[0].header.content_digest is not None
 
     @property
@@ -334,7 +333,6 @@ class ReplicaTrace:
         return [lifetime.batch for lifetime in self.lifetimes if lifetime.removed_version is None]
 
     def has_chain(self, offset: int, digest: str) -> bool:
-        """Return whether its chain computes and has `digest` at `offset`."""
         return self.is_chained and self.borders.get(offset) == digest
 
     def is_merged_over(self, batch: LoggedBatch) -> bool:

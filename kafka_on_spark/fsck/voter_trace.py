@@ -257,7 +257,6 @@ class VoterTrace:
 
 
 def two_writes(epoch: int, end_offset: int) -> str:
-    """Return the sentence for two writes at one place of one epoch."""
     return f"two writes of epoch {epoch} end at {end_offset}"
 
 
