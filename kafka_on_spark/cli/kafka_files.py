@@ -50,7 +50,6 @@ def named_topics(
 
 
 def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPartition]:
-    """Return the partitions of `topics`, in order."""
     return [
         TopicPartition(name, number)
         for name in topics

@@ -114,7 +114,6 @@ _IGNORED: Final = ("topic", "offset", "timestamp_type", "leader_epoch", "is_comm
 
 
 def parsed_json(lines: Sequence[bytes]) -> Records:
-    """Read lines of JSON; blank ones are passed over."""
     return _read(lines, _TAKEN, _record)
 
 
@@ -238,7 +237,6 @@ def headers_as_json(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[st
 
 
 def form_of(properties: Mapping[str, str]) -> Form:
-    """Return the form that properties of Kafka's formatter describe."""
     separator, end, between = (unescaped(properties.get(*each)) for each in SEPARATORS.items())
     null = properties.get(NULL, "null").encode(errors="surrogateescape")
     shown = {"print.value": "true", **properties}

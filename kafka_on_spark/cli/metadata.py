@@ -93,7 +93,6 @@ def record_rows(
 
 
 def _fields(row: dict[str, Any], image: MetadataImage) -> str:
-    """Return a record's fields in one line for people, with names in place of ids."""
     said = []
     if row.get("topic_id") is not None and "topic" not in row:
         topic = image.topics.get(row["topic_id"])

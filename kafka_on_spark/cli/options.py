@@ -84,7 +84,6 @@ def parsed_flag(name: str, value: str) -> bool:
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """Return the whole numbers of a list with commas."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise InvalidRequestError(

@@ -103,7 +103,6 @@ def replicate(
 
 
 def _topics(session: Session, topic: str | None, include: str | None) -> list[str] | None:
-    """Return the topics that a call names, or None for all."""
     if topic is None and include is None:
         return None
     return named_topics(session.cluster.image, topic, include)

@@ -197,7 +197,6 @@ def list_(
 def _chosen(
     image: MetadataImage, names: Iterable[str], filters: Mapping[str, bool]
 ) -> tuple[list[TopicImage], frozenset[PartitionState]]:
-    """Return the topics that the filters let through, and the states that these ask for."""
     wanted = frozenset(
         state for state in PartitionState if f"{state.name.lower()}_partitions" in filters
     )
@@ -231,7 +230,6 @@ def _partition_rows(
 
 
 def _summary(topic: Mapping[str, Any]) -> str:
-    """Return the line that kafka-topics shows for a topic."""
     configs = ",".join(f"{name}={value}" for name, value in sorted(topic["configs"].items()))
     return (
         f"Topic: {topic['topic']}  TopicId: {topic['topic_id']}"

@@ -153,7 +153,6 @@ class Session:
             self.write_answer(answer)
 
     def _show_decided(self) -> None:
-        """Show the records that this dry run has decided."""
         from kafka_on_spark.cli.metadata import RECORD_COLUMNS, record_rows
 
         rows = record_rows(self.dry_run.decided, self.cluster.image)
@@ -210,7 +209,6 @@ _KINDS: Final[Mapping[str, Any]] = {"INTEGER": int, "NUMBER": float, "TEXT": str
 
 
 def _option(name: str, text: str) -> inspect.Parameter:
-    """Return an option as a parameter that may be left out."""
     head, words = re.split(r"  |\n", text, maxsplit=1)
     *others, last = [each.rstrip(",") for each in head.split()]
     flags, value = ([*others, last], "") if last.startswith("-") else (others, last)

@@ -52,7 +52,6 @@ class Answers:
 
     @property
     def views(self) -> Mapping[str, Answer]:
-        """All views, by name."""
         return {
             "grid": self._grid,
             "topic": lambda asked: topic_view(self._image(asked), text(asked, "name")),
@@ -128,7 +127,6 @@ def wholes(asked: Asked, name: str) -> list[int]:
 
 
 def text(asked: Asked, name: str) -> str:
-    """Return a text, which must be given."""
     if not asked.get(name):
         raise InvalidRequestError(f"{name} is missing")
     return asked[name]
@@ -154,7 +152,6 @@ def topic_view(image: MetadataImage, name: str) -> View:
 
 
 def groups_view(image: MetadataImage) -> View:
-    """Return all groups, each with its lag by topic."""
     names = groups_of(image)
     members = {name: len(each.members) for name, each in image.consumer_groups.items()}
     topics: dict[str, list[View]] = {name: [] for name in names}
@@ -197,7 +194,6 @@ def _some(names: Sequence[object]) -> View:
 
 
 def forecast_view(found: Forecast) -> View:
-    """Return a forecast: its figures, how leaders would move, and the partitions."""
     worst = sorted(found.partitions, key=lambda each: (_severity(each), each.name))
     return {
         "offset": found.offset,

@@ -49,7 +49,6 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
 
     def begin(self) -> None:
-        """Begin, in a thread."""
         self._thread.start()
 
     def end(self, within_s: float) -> None:
@@ -68,7 +67,6 @@ class Follower:
         return encode_event("hello", said)
 
     def grid_view(self) -> dict[str, Any]:
-        """Return the grid of the newest image that was told of."""
         with self._lock:
             return self._live.view()
 

@@ -117,11 +117,9 @@ class LiveGrid:
 
     @property
     def grid(self) -> Grid:
-        """The grid of the image that was taken last."""
         return grid_with(self._image, [row for _, row in self._rows.values()])
 
     def view(self) -> View:
-        """Return the whole grid as plain values."""
         return {
             "cluster": self._image.cluster_id,
             "fields": ROW_FIELDS,

@@ -123,7 +123,6 @@ class Messages:
 
 
 def _of_key(rows: pa.RecordBatch, wanted: bytes) -> pa.RecordBatch:
-    """Return the rows of a key."""
     import pyarrow.compute as pc
 
     return rows.filter(pc.equal(rows.column("key"), pa.scalar(wanted, pa.binary())))

@@ -118,7 +118,6 @@ class ServedCluster:
         self._last_round = ReplicationReport()
 
     def begin(self) -> None:
-        """Begin to serve, in threads."""
         control = operating(counts.CONTROL)(self._control)
         replicate = operating(counts.REPLICATE)(self._replicate)
         self._start("serve", lambda: self._repeat(PASS, control))

@@ -289,7 +289,6 @@ class Consuming:
             self._positions[key] = begin(image, key, group=group, reset=place)
 
     def _revise(self, image: MetadataImage, key: PartitionKey) -> None:
-        """Take what an image leaves of a position."""
         before = self._positions[key]
         after = revised(
             image,
@@ -480,7 +479,6 @@ class Consuming:
             log.warning("a consumer reads other partitions meanwhile: %s", error)
 
     def _begin_fetch(self, image: MetadataImage) -> bool:
-        """Begin to read the next partition that has records; return whether there is one."""
         # For each fetch it would take too long to find all that are due.
         is_of_all = image is not self._due_in or not self._due
         if is_of_all:
@@ -583,7 +581,6 @@ class Consuming:
             log.warning("the offsets of group %r were not committed: %s", self._group(), error)
 
     def processed(self, keys: Set[PartitionKey]) -> Mapping[PartitionKey, Position]:
-        """Return up to where all is processed in some partitions."""
         known = {**self._positions, **self._handed_out}
         return {key: known[key] for key in keys if key in known}
 

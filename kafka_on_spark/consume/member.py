@@ -200,7 +200,6 @@ class Member:
         return is_sure and self._is_known(self._metadata.image)
 
     def _is_known(self, image: MetadataImage) -> bool:
-        """Return whether it has joined, and an image has it as a member."""
         return self._is_member and self._me(image) is not None
 
     def pause_ms(self) -> float:
@@ -223,7 +222,6 @@ class Member:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to `follow`."""
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._retry_at_ms or now_ms >= self._follow_at_ms:
             return True
@@ -300,7 +298,6 @@ class Member:
             self._await_holder(error)
 
     def _step(self, image: MetadataImage) -> bool:
-        """Do the next thing that is due; return whether there was one."""
         group, me = image.consumer_groups.get(self._group), self._me(image)
         if group is None or me is None or not self._is_member:
             if self._is_member:
@@ -411,7 +408,6 @@ class Member:
         self._forget(keys)
 
     def _lose(self) -> None:
-        """Forget all partitions: they are others'."""
         log.warning("the consumer %s is no member of group %r any more", self._id, self._group)
         lost, self.owned = self.owned, frozenset()
         self._forget(lost)

@@ -296,7 +296,6 @@ class SourceOptions:
 
 
 def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
-    """Return the checked options of a read, or raise InvalidRequestError."""
     client, storage, given = _sorted_options(options, SOURCE_OPTIONS)
     if is_stream:
         _refuse(given, _NOT_IN_STREAMS)
@@ -408,7 +407,6 @@ class SinkOptions:
 
 
 def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
-    """Return the checked options of a write, or raise InvalidRequestError."""
     client, storage, given = _sorted_options(options, _SINK)
     _refuse(client, _REFUSED_BY_SINK)
     if is_stream:
@@ -441,7 +439,6 @@ def _whole_number(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _expected_offsets(text: str | None) -> dict[str, dict[int, int]]:
-    """Return log ends by topic and partition."""
     offsets: dict[str, dict[int, int]] = {}
     if text is not None:
         example = '{"flights":{"0":23,"1":0}}'

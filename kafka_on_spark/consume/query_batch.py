@@ -272,7 +272,6 @@ def is_another_topic(image: MetadataImage, offset: StreamOffset, name: str) -> b
 def _generation(
     offset: StreamOffset, name: TopicPartition, partition: PartitionRegistration
 ) -> int:
-    """Return the unclean generation of a partition as `offset` was taken."""
     if offset.cut is None:
         return partition.unclean_generation
     return offset.cut.unclean_generations.get(name, 0)
@@ -321,7 +320,6 @@ def _check_kept(image: MetadataImage, start: StreamOffset) -> None:
 def partitions_deleted(
     names: Iterable[TopicPartition], what: str = "have been deleted"
 ) -> UnknownTopicOrPartitionError:
-    """Return the error for partitions of a query that are gone."""
     return UnknownTopicOrPartitionError(
         f"KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions {', '.join(names_of(names))} {what};"
         f" {_TO_CONTINUE} without them"
@@ -533,7 +531,6 @@ class Available:
 
     @property
     def record_count(self) -> int:
-        """Number of records between starts and ends."""
         return sum(sizes(self.starts, self.ends).values())
 
     def offset(self, image: MetadataImage, max_offsets: int | None = None) -> StreamOffset:
@@ -544,7 +541,6 @@ class Available:
 def committed_ends(
     image: MetadataImage, wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the high watermarks of the partitions `wanted`."""
     return {name: int(partition_of(image, key_of(image, name)).high_watermark) for name in wanted}
 
 

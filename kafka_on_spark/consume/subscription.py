@@ -45,7 +45,6 @@ Subscription = Assign | Subscribe | SubscribePattern
 
 
 def parse_subscription(given: Mapping[str, str]) -> Subscription:
-    """Return the subscription that the options, lower-cased, name."""
     named = [name for name in STRATEGIES if name in given]
     if len(named) != 1:
         count = "Only one" if named else "One"
@@ -149,7 +148,6 @@ def partitions_of(
 
 
 def registration_of(image: MetadataImage, name: TopicPartition) -> PartitionRegistration | None:
-    """Return the registration of a partition that an image may have."""
     topic_id = image.topic_ids.get(name.topic)
     return None if topic_id is None else image.topics[topic_id].partitions.get(name.partition)
 
@@ -193,7 +191,6 @@ def assignment_of(image: MetadataImage, partitions: object) -> Assign:
 
 
 def assigned_keys(image: MetadataImage, subscription: Subscription) -> list[PartitionKey]:
-    """Return the keys of the partitions that `subscription` means in `image`."""
     return [
         PartitionKey(image.topic_ids[name.topic], name.partition)
         for name in partitions_of(image, subscription)

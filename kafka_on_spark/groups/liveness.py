@@ -77,7 +77,6 @@ class Observed:
 
     @property
     def silent_ms(self) -> int:
-        """How long the member has been silent at least."""
         return max(self.until_ms - self.since_ms, 0)
 
     def is_late(self, interval_ms: int) -> bool:
@@ -294,7 +293,6 @@ class Liveness:
 
     @property
     def session_ms(self) -> int:
-        """For how long a member may be silent. Source: group.consumer.session.timeout.ms."""
         return self._metadata.image.settings().integer("group.consumer.session.timeout.ms")
 
     @property
@@ -321,7 +319,6 @@ class Liveness:
             self._heartbeats.stop(self.group, member_id)
 
     def has_beaten(self, member_id: MemberId) -> bool:
-        """Return whether checks have found that a member lives."""
         observed = self._observed.get(member_id)
         return observed is not None and observed.has_beaten
 
@@ -399,7 +396,6 @@ class Liveness:
         self.fence({each: of for each, of in observed.items() if of.silent_ms >= self.session_ms})
 
     def _is_idle(self) -> bool:
-        """Return whether the consumer has asked for nothing for too long."""
         idle_ms = self.clock.monotonic_ms() - self.polled_at_ms
         return idle_ms >= self._max_poll_interval_ms
 
@@ -478,7 +474,6 @@ def _check(
     known: Mapping[MemberId, Observed],
     session_ms: int,
 ) -> dict[MemberId, Observed]:
-    """Read heartbeats; return what is known of each member after it."""
     if not member_ids:
         return {}
     began_ms = clock.monotonic_ms()

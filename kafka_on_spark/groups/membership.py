@@ -463,7 +463,6 @@ def share_out(image: MetadataImage, group: str) -> ControllerResult[None]:
 
 
 def is_to_share(image: MetadataImage, group: ConsumerGroup) -> bool:
-    """Return whether members or partitions have changed since the targets were decided."""
     is_behind = group.target_epoch != group.group_epoch
     return is_behind or group.last_partitions != frozenset(_last_partitions(image, group))
 
@@ -676,7 +675,6 @@ class GroupMembers:
 
 
 def describe_members(image: MetadataImage, group: str) -> GroupMembers:
-    """Return a group's members, or raise GroupIdNotFoundError."""
     check_group(group)
     known = image.consumer_groups.get(group)
     if known is None:

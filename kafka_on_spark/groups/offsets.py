@@ -66,7 +66,6 @@ It reads the metadata log, and is asked only of partitions that have another gen
 
 
 def partition_of(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
-    """Return the registration of a partition that the image has."""
     return image.topics[key.topic_id].partitions[key.partition]
 
 
@@ -214,7 +213,6 @@ def check_group(group: object) -> None:
 
 
 def check_no_members(image: MetadataImage, group: str) -> None:
-    """Raise NonEmptyGroupError if a group has members: offsets set by request would not stay."""
     known = image.consumer_groups.get(group)
     if known is not None:
         count = len(known.members)
@@ -225,7 +223,6 @@ def check_no_members(image: MetadataImage, group: str) -> None:
 
 
 def member_of(image: MetadataImage, group: str, member_id: MemberId) -> GroupMember:
-    """Return a member of a group, or raise UnknownMemberIdError."""
     known = image.consumer_groups.get(group)
     member = None if known is None else known.members.get(member_id)
     if member is None:
@@ -279,7 +276,6 @@ def check_may_commit(
 def saved_offset(
     group: str, key: PartitionKey, partition: PartitionRegistration, offset: int, cause: str
 ) -> OffsetCommitRecord:
-    """Return the record that brings a group to `offset` of a partition."""
     is_at_end = offset == partition.high_watermark
     return OffsetCommitRecord(
         group=group,
@@ -365,7 +361,6 @@ def added_since(
 
 
 def offsets_retention_ms(settings: Settings) -> int:
-    """Return how long a group's offset stays that nobody saves again."""
     return settings.integer("offsets.retention.minutes") * MINUTE_MS
 
 
@@ -515,5 +510,4 @@ def lag_of(partition: PartitionRegistration, place: GroupOffset) -> int:
 
 
 def groups_of(image: MetadataImage) -> list[str]:
-    """Return the names of all groups: they have saved something, or have members."""
     return sorted({name for name, _ in image.group_offsets} | image.consumer_groups.keys())

@@ -71,7 +71,6 @@ class TopicDescription:
 
 
 def offsets_of(partition: PartitionRegistration) -> PartitionOffsets:
-    """Return a partition's offsets as the metadata has them."""
     return PartitionOffsets(
         log_start_offset=partition.log_start_offset,
         high_watermark=partition.high_watermark,
@@ -241,7 +240,6 @@ def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
 
 
 def grid_with(image: MetadataImage, rows: Sequence[GridRow]) -> Grid:
-    """Return the grid with these rows of an image."""
     return Grid(
         cluster_id=image.cluster_id or "",
         offset=image.offset,
@@ -268,7 +266,6 @@ def _columns(image: MetadataImage, rows: Sequence[GridRow]) -> Iterable[GridColu
 def row_of(
     image: MetadataImage, topic: TopicImage, number: int, partition: PartitionRegistration
 ) -> GridRow:
-    """Return a partition's row."""
     return GridRow(
         name=TopicPartition(topic.name, number),
         cells={
@@ -285,7 +282,6 @@ def row_of(
 def cell_of(
     partition: PartitionRegistration, broker_id: BrokerId, broker: BrokerRegistration | None
 ) -> Cell:
-    """Return a replica's cell."""
     is_coming = broker_id in partition.adding_replicas
     is_leaving = broker_id in partition.removing_replicas
     is_in_sync = broker_id in partition.isr

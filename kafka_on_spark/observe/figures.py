@@ -252,12 +252,10 @@ class _Families:
         self._families = families
 
     def collect(self) -> Iterator["Family"]:
-        """Yield a family a figure."""
         return iter(self._families)
 
 
 def _family(metrics: Sequence[Metric]) -> "Family":
-    """Return the family of one figure, of which there is one at least."""
     from prometheus_client.metrics_core import (
         CounterMetricFamily,
         GaugeMetricFamily,

@@ -145,7 +145,6 @@ def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
 
 
 def _deleted_keys(record: Record, before: MetadataImage) -> list[PartitionKey]:
-    """Return the partitions that `record` deletes."""
     if isinstance(record, RemovePartitionRecord):
         return [record.key]
     if isinstance(record, RemoveTopicRecord) and record.topic_id in before.topics:
@@ -157,7 +156,6 @@ def _deleted_keys(record: Record, before: MetadataImage) -> list[PartitionKey]:
 def _changed_keys(
     record: Record, before: MetadataImage, after: MetadataImage
 ) -> list[PartitionKey]:
-    """Return the partition whose registration or log start `record` changes, if it does."""
     if isinstance(record, PartitionRecord | PartitionChangeRecord):
         return [record.key]
     if not isinstance(record, HighWatermarkRecord) or record.log_start_offset is None:

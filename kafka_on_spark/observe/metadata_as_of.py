@@ -31,7 +31,6 @@ class MetadataAsOf:
 
     @property
     def image(self) -> MetadataImage:
-        """The image as of the moment."""
         return self._image
 
     def catch_up(self) -> MetadataImage:

@@ -196,7 +196,6 @@ def _unread(
     *,
     is_made: bool = True,
 ) -> LogDescription:
-    """Return what is known of a replica's log without its table."""
     return LogDescription(
         topic=name.topic,
         partition=name.partition,

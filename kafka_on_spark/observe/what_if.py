@@ -217,7 +217,6 @@ def _decided(image: MetadataImage, records: Sequence[Record]) -> MetadataImage:
 
 
 def leader_counts(image: MetadataImage) -> dict[BrokerId, int]:
-    """Return how many partitions each broker leads."""
     counts = Counter(partition.leader for _, partition in image.partitions())
     return {broker_id: counts[broker_id] for broker_id in sorted(image.brokers)}
 

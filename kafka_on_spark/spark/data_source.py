@@ -63,11 +63,9 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format``."""
         return "kafka_on_spark"
 
     def schema(self) -> StructType:
-        """Return the fixed schema of Spark's Kafka source."""
         has_headers = self._given.get("includeheaders", "false").lower() == "true"
         return _SCHEMA_WITH_HEADERS if has_headers else _SCHEMA
 
@@ -96,7 +94,6 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
             return _RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a batch's writer."""
         from kafka_on_spark.spark.sink import BatchWriter
 
         return BatchWriter(self._given, schema, overwrite=overwrite)
@@ -122,15 +119,12 @@ class _RefusedStream(SentToExecutors, DataSourceStreamReader):
         self._error = error
 
     def initialOffset(self) -> NoReturn:  # noqa: N802
-        """Raise the refusal, for a new query."""
         raise self._error
 
     def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:  # noqa: N802
-        """Raise the refusal, for a query that has offsets."""
         raise self._error
 
     def read(self, partition: object) -> NoReturn:
-        """Raise the refusal; no task gets here."""
         raise self._error
 
 

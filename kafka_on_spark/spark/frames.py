@@ -57,7 +57,6 @@ def staging_of_frame(frame: Any) -> Callable[..., list[StagedSegment]]:
 
 
 def kind_of(data_type: "DataType") -> str:
-    """Return a Spark type's name for `check_columns`."""
     text = data_type.simpleString()
     return "string" if text.startswith(("varchar", "char")) else text
 

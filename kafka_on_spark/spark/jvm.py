@@ -189,12 +189,10 @@ def jars_of_executors(session: SparkSession) -> list[str]:
 
 
 def send_jar(session: SparkSession, jar: str) -> None:
-    """Send executors one more jar."""
     session.sparkContext._jsc.addJar(jar)
 
 
 def jvm_of(session: SparkSession) -> Any:
-    """Return the JVM's packages, as py4j names them."""
     jvm = session.sparkContext._jvm
     assert jvm is not None, "a classic session has a JVM"
     return jvm

@@ -214,7 +214,6 @@ class SharedRuns:
         return {producer_id: OwnRun(**each) for producer_id, each in stored.items()}
 
     def store(self, runs: Mapping[str, OwnRun]) -> None:
-        """Store `runs` for the workers that append later batches."""
         if self._path is None:
             return
         stored = {producer_id: asdict(each) for producer_id, each in runs.items()}
@@ -429,7 +428,6 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
             self._producer = runs.begin(begins)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage a task's rows, on an executor."""
         run = self._producer
         producer = None if run is None else (run.producer_id, run.sequence)
         return _stage(self._plan, iterator, producer)
@@ -488,7 +486,6 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
             self._plan = _plan(node.metadata, self._options, has_producer=True, is_stream=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage a task's rows, on an executor."""
         context = TaskContext.get()
         assert context is not None
         assert self._plan is not None, "the writer that tasks get has a plan"

@@ -90,7 +90,6 @@ class Reading:
             warn_once(warning)
 
     def open_metadata(self, awaits: Awaits) -> MetadataService:
-        """Return the metadata of the cluster, caught up."""
         return open_metadata(cluster_url(self.options.cluster), self.storage, awaits=awaits)
 
     def resolve(
@@ -128,7 +127,6 @@ class Reading:
         )
 
     def committed_ends(self, image: MetadataImage) -> dict[TopicPartition, int]:
-        """Return the high watermarks of the query's partitions, as far as these are there."""
         wanted = partitions_of(image, self.options.subscription, fails_on_missing=False)
         return committed_ends(image, wanted)
 
@@ -242,11 +240,9 @@ class BatchReader(SentToExecutors, DataSourceReader):
         self._ranges = reading.ranges(metadata, start, end, then)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks."""
         return self._ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's rows, on an executor."""
         return self._reading.rows(partition)
 
 
@@ -392,7 +388,6 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's rows, on an executor."""
         return self._reading.rows(partition)
 
 
