@@ -338,16 +338,12 @@ class ReplicaReplay:
         self._expired_epochs = expired_epochs
         name = TopicPartition(address.topic, address.key.partition)
         self.findings = FindingList(Place(partition=name, broker_id=address.broker_id))
-        self._first_version = 0
-        self._version = -1
-        self._is_read = False
+        self._trace = ReplicaTrace(broker_id=address.broker_id, replica_uuid=address.replica_uuid)
         self._is_void = False  # the last commit has no bytes
         self._values: dict[str, int] = {}
         self.counters = _log_counters({})
-        self._spans: list[EpochSpan] = []
         self.log = LogContent(self._add)
         self.producers = ProducerReplay(self._add, expired_epochs)
-        self._is_chained = True
 
     @property
     def compaction(self) -> CompactionProgress:
@@ -357,21 +353,16 @@ class ReplicaReplay:
         if isinstance(step, TableDamage):
             self.findings.add("I15", step.sentence, version=step.version)
             # After a commit that can't be read, only a checkpoint can say how the log goes on.
-            self._is_read = self._is_read and step.is_checkpoint
+            self._trace.is_read &= step.is_checkpoint
         elif isinstance(step, TableCheckpoint):
             self._checkpoint(step)
-        elif step.version == 0 or self._is_read:
+        elif step.version == 0 or self._trace.is_read:
             self._commit(step)
 
     def trace(self) -> ReplicaTrace:
         lifetimes, counters = self.log.lifetimes, self.counters
-        return ReplicaTrace(
-            broker_id=self._address.broker_id,
-            replica_uuid=self._address.replica_uuid,
-            is_read=self._is_read,
-            is_chained=self._is_chained,
-            first_version=self._first_version,
-            last_version=self._version,
+        return replace(
+            self._trace,
             log_start_offset=counters.log_start_offset,
             log_end_offset=counters.log_end_offset,
             leader_epoch=counters.leader_epoch,
@@ -383,12 +374,12 @@ class ReplicaReplay:
                 for entry in self.log.entries.values()
             ),
             compaction=self.compaction,
-            spans=tuple(self._spans),
             findings=self.findings.all(),
         )
 
     def _checkpoint(self, step: TableCheckpoint) -> None:
-        if self._is_read:
+        trace = self._trace
+        if trace.is_read:
             paths = {file.path for file in step.files}
             is_same = _log_counters(step.counters) == self.counters
             if is_same and paths == self.log.entries.keys():
@@ -398,9 +389,9 @@ class ReplicaReplay:
             if not self._is_void:
                 return
             # The commit has lost its bytes; processes go on from what the checkpoint says.
-        self._version = self._first_version = step.version
-        self._is_read = True
-        self._spans.clear()  # how the log went on is not known
+        trace.last_version = trace.first_version = step.version
+        trace.is_read = True
+        trace.spans.clear()  # how the log went on is not known
         self.producers = ProducerReplay(self._add, self._expired_epochs)
         self._check_configuration(step.configuration)
         self.log.remove(list(self.log.active), step.version)
@@ -413,8 +404,7 @@ class ReplicaReplay:
             self._open_span(None)
 
     def _commit(self, step: TableCommit) -> None:
-        self._version = step.version
-        self._is_read = True
+        self._trace.last_version, self._trace.is_read = step.version, True
         self._is_void = step == TableCommit(version=step.version, operation=None)
         if step.configuration is not None:
             self._check_configuration(step.configuration)
@@ -464,7 +454,8 @@ class ReplicaReplay:
     def _add(
         self, invariant: str, sentence: str, offset: int | None = None, path: str | None = None
     ) -> None:
-        self.findings.add(invariant, sentence, version=self._version, offset=offset, path=path)
+        version = self._trace.last_version
+        self.findings.add(invariant, sentence, version=version, offset=offset, path=path)
 
     def _add_all(self, flaws: Iterable[Flaw]) -> None:
         for flaw in flaws:
@@ -541,18 +532,18 @@ class ReplicaReplay:
                 sentence = f"the chain digest of the batch at {batch.base_offset} is not the one"
                 made = "that its header and what is before it make: one of both was changed"
                 self._add("I15", f"{sentence} {made}", batch.base_offset)
-                self._is_chained = False
+                self._trace.is_chained = False
             self.producers.append(batch)
-            self.log.append(batch, self._version, is_own=is_own)
+            self.log.append(batch, self._trace.last_version, is_own=is_own)
 
     def _open_span(self, end_before: int | None) -> None:
-        counters = self.counters
+        counters, version = self.counters, self._trace.last_version
         assert counters.leader_epoch is not None
-        self._spans.append(
+        self._trace.spans.append(
             EpochSpan(
                 leader_epoch=counters.leader_epoch,
-                first_version=self._version,
-                last_version=self._version,
+                first_version=version,
+                last_version=version,
                 end_before=end_before,
                 end_adopted=counters.log_end_offset,
                 start_offset=counters.log_start_offset,
@@ -566,9 +557,10 @@ class ReplicaReplay:
         if after.leader_epoch != before.leader_epoch:
             self._open_span(before.log_end_offset)
         else:
-            self._spans[-1] = replace(
-                self._spans[-1],
-                last_version=self._version,
+            spans = self._trace.spans
+            spans[-1] = replace(
+                spans[-1],
+                last_version=self._trace.last_version,
                 start_offset=after.log_start_offset,
                 end_offset=after.log_end_offset,
             )

@@ -237,6 +237,7 @@ class ReplicaAudit:
         self._order = order
         self._address = order.address
         self._options = options
+        self._files = RootFiles(order.address.root, options)
         self._replay = ReplicaReplay(order.address, order.expired_epochs)
         self._version = -1
         self._contents: dict[str, tuple[Content, ...] | None] = {}  # by path; None: it has a flaw
@@ -259,54 +260,43 @@ class ReplicaAudit:
             findings.add(None, f"the replica could not be checked: {error.message}")
             return replace(self._replay.trace(), is_read=False)
         trace = self._replay.trace()
-        return replace(
-            trace,
-            findings=(*trace.findings, *self._uncompacted),
-            forgotten_producers=forgotten,
-            contents=contents,
-            read_files=len(self._contents),
-            read_bytes=self._size_bytes,
-        )
+        trace.findings += self._uncompacted
+        trace.forgotten_producers, trace.contents = forgotten, contents
+        trace.read_files, trace.read_bytes = len(self._contents), self._size_bytes
+        return trace
 
     def _catch_up(self) -> None:
-        first = self._version + 1
-        for step in self._steps(first):
-            if step.version < first:
-                continue  # a hint at a checkpoint may name whatever version
-            self._replay.take(step)
-            if not (isinstance(step, TableDamage) and step.is_checkpoint):
-                self._version = step.version
-
-    def _steps(self, from_version: int) -> Iterator[TableStep]:
-        """Yield the steps of the replica's table, oldest first; deep: with every checkpoint."""
-        address = self._address
+        """Replay the steps that have come since the last time; deep: with every checkpoint."""
+        address, first = self._address, self._version + 1
         check_directory(address.root, address.directory_id, self._options)
         check_no_link(address)
-        files, folder = RootFiles(address.root, self._options), address.folder
+        files, folder, is_deep = self._files, address.folder, self._order.is_deep
         try:
             with as_storage_errors(f"read the table at {folder}", self._options):
-                yield from table_steps(
-                    files,
-                    folder,
-                    has_all_checkpoints=self._order.is_deep,
-                    from_version=from_version,
-                )
-        except ReplicaLostError:
+                for step in table_steps(
+                    files, folder, has_all_checkpoints=is_deep, from_version=first
+                ):
+                    self._take(step, first)
+        finally:
+            # What was missing while the disk was away is not missing.
             check_directory(address.root, address.directory_id, self._options)
-            raise
-        # What was missing while the disk was away is not missing.
-        check_directory(address.root, address.directory_id, self._options)
+
+    def _take(self, step: TableStep, first: int) -> None:
+        if step.version < first:
+            return  # a hint at a checkpoint may name whatever version
+        self._replay.take(step)
+        if not (isinstance(step, TableDamage) and step.is_checkpoint):
+            self._version = step.version
 
     def _compare_producers(self) -> tuple[tuple[str, int], ...]:
         """Compare the producer state with the log's history; return the producers that it lacks."""
         file, folder = self._replay.counters.producers, self._address.folder
-        files = RootFiles(self._address.root, self._options)
         entries: ProducerEntries = {}
         try:
             if file.number:
                 with as_storage_errors(f"read the producer state at {folder}", self._options):
                     entries = read_producers(
-                        lambda name: files.read(f"{folder}/{name}", PRODUCERS_BYTES_MAX),
+                        lambda name: self._files.read(f"{folder}/{name}", PRODUCERS_BYTES_MAX),
                         self._address.replica_uuid,
                         file,
                     )
@@ -402,9 +392,7 @@ class ReplicaAudit:
         path = f"{self._address.folder}/{file.path}"
         try:
             with as_storage_errors(f"read {path}", self._options):
-                content = RootFiles(self._address.root, self._options).read(
-                    path, min(file.size_bytes, SEGMENT_BYTES_MAX)
-                )
+                content = self._files.read(path, min(file.size_bytes, SEGMENT_BYTES_MAX))
         except UnsafeFileError as error:
             raise CorruptLogError(error.message) from error
         if content is None:

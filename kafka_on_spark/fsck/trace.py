@@ -284,7 +284,7 @@ class EpochSpan:
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ReplicaTrace:
     """One replica's history; counters are those of the last version, `leader_epoch` is its fence.
 
@@ -305,7 +305,7 @@ class ReplicaTrace:
 
     broker_id: BrokerId
     replica_uuid: ReplicaUuid
-    is_read: bool
+    is_read: bool = False
     is_chained: bool = True
     first_version: int = 0
     last_version: int = -1
@@ -319,7 +319,7 @@ class ReplicaTrace:
     has_merged_files: bool = False
     compaction: CompactionProgress = NO_PROGRESS
     contents: tuple[Content, ...] | None = None
-    spans: tuple[EpochSpan, ...] = ()
+    spans: list[EpochSpan] = field(default_factory=list)
     findings: tuple[Finding, ...] = ()
     read_files: int = 0
     read_bytes: int = 0

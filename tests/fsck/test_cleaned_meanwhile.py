@@ -112,7 +112,7 @@ def test_logs_that_are_cut_or_compacted_before_they_are_read_are_not_compared_an
         disks.cluster.delete_records({(TOPIC, 0): 10})
         maintain(disks.cluster)
 
-    Meanwhile(monkeypatch, "_steps", cut)
+    Meanwhile(monkeypatch, "_catch_up", cut)
 
     report = check_cluster(disks.metadata_root)
 
