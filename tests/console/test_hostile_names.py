@@ -60,24 +60,6 @@ def see_no_markup(page):
     assert "\u202e" not in page.page.content()  # attributes and the title included
 
 
-def test_nothing_that_users_wrote_is_markup(chromium):
-    with new_disks(racks={1: EVIL, 2: "b", 3: "c"}) as disks:
-        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
-        disks.cluster.append("orders", [Record(EVIL, EVIL, headers=[(EVIL, EVIL.encode())])])
-        disks.cluster.alter_group_offsets(EVIL, {("orders", 0): 0})
-        group = f"groups?name={quote(EVIL, safe='')}"
-        with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-            for view in ["groups", group, "what-if?brokers=1", "topic?name=orders"]:
-                show(page, view)
-                page.see("onerror")
-                see_no_markup(page)
-                assert "\\u202e" in page.page.locator("main").inner_text()
-            show(page, "messages")
-            page.see("onerror").click()
-            page.page.get_by_role("table").get_by_text("onerror").first.wait_for()  # headers
-            see_no_markup(page)
-
-
 def test_no_text_of_any_answer_is_markup(chromium):
     needed()
     with new_disks(4) as disks:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.base.ids import TopicPartition
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.commands import answer
 from kafka_on_spark.controller.election import change_record
@@ -125,23 +124,3 @@ def test_a_rule_that_is_broken_is_seen(monkeypatch, name, mutant):
         return False
 
     assert any(breaks(seed) for seed in range(300))
-
-
-def test_a_course_goes_where_its_events_lead():
-    """The timelines above are not hollow: these end with a move done and a broker empty."""
-    steps = [
-        (timeline_events.reassign, 0, 1, True),
-        (timeline_events.make, 0, 0, False),
-        (timeline_events.append, 0, 0, False),
-        (timeline_events.advance, 0, 0, False),
-        (timeline_events.drain, 0, 0, True),
-        (timeline_events.one_pass, 0, 0, False),
-    ]
-
-    timeline = gone(steps)
-
-    partitions = {timeline.image.name_of(key): each for key, each in timeline.image.partitions()}
-    assert partitions[TopicPartition("orders", 0)].replicas == (2, 3)
-    assert all(each.leader != 1 for each in partitions.values())
-    assert all(1 not in each.isr or each.isr == {1} for each in partitions.values())
-    assert len({each for each in partitions.values() if each.high_watermark}) == len(partitions)

@@ -74,23 +74,6 @@ def test_a_refusal_at_the_controller_is_raised_at_the_caller_as_the_same_error(w
     assert world.image.requests == ()
 
 
-def test_a_request_is_decided_once_however_often_it_is_inspected(world):
-    active = world.controller()
-    record = pending(world, create("orders"))
-
-    serve_requests(active, world.id_source)
-    decided = len(world.log.batches)
-    serve_requests(active, world.id_source)
-    stale = world.metadata()
-    world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
-    # The same text again, as a commit whose answer was lost would not be: decided anew, refused.
-    serve_requests(active, world.id_source)
-
-    assert stale.image.requests == ()
-    assert world.kinds(since=decided) == [["AdminRequestRecord"], ["AdminResultRecord"]]
-    assert len(world.image.topics) == 1
-
-
 def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
     """The controller's commit loses to the withdrawal; decided again, there is nothing to do."""
     active = world.controller()

@@ -10,7 +10,7 @@ from kafka_on_spark.controller.compaction import (
     compact,
 )
 from kafka_on_spark.log.compaction import CompactionProgress, Dirt
-from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionChange
+from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction
 from tests.builders import KEY, NOW_MS, image_of, partition, uuid_on
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -118,29 +118,6 @@ def test_a_decision_waits_for_every_member_of_the_isr(seen):
 def test_a_look_at_an_older_leadership_decides_nothing():
     assert compact(image(), report(epoch=4)) is None
     assert compact(image_of(), report()) is None
-
-
-def test_an_unclean_election_lowers_all_offsets_to_its_high_watermark():
-    before = replace(partition("1 2 3", hw=100), compaction=replace(WAITING, compacted_below=90))
-
-    change = before.completed(PartitionChange(leader=2, high_watermark=40, unclean_generation=1))
-    after = before.merge(change)
-
-    assert after.compaction == Compaction(
-        compacted_below=40,
-        cleaned_below=40,
-        expiring_below=40,
-        expiring_since_ms=WAITING.expiring_since_ms,
-    )
-    assert (after.leader_epoch, after.partition_epoch) == (6, 10)
-
-
-def test_an_unclean_election_above_them_leaves_the_offsets():
-    before = replace(partition("1 2 3", hw=100), compaction=WAITING)
-
-    change = before.completed(PartitionChange(leader=2, high_watermark=60, unclean_generation=1))
-
-    assert before.merge(change).compaction == WAITING
 
 
 # fmt: off

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller import cleanup_policy
 from kafka_on_spark.controller.cleanup_policy import (
     CompactionPass,
@@ -19,13 +19,10 @@ from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.builders import (
     KEY,
     NOW_MS,
-    TOPIC,
-    TOPIC_ID,
     address,
     image_of,
     merged,
     partition,
-    partition_map,
 )
 from tests.committing import Metadata
 from tests.controller.rounds import EPOCH, Rounds
@@ -137,19 +134,6 @@ def test_a_leader_that_can_not_be_asked_makes_no_report(spoil):
     assert look.error
 
 
-def test_a_leader_of_another_leadership_makes_no_report():
-    """The look's image is old, or its leader has not begun."""
-    cluster = Looking()
-    order = cluster.order()
-    state = cluster.table(1).load()
-    adopted = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
-    cluster.table(1).commit(state, adopted)
-
-    look = cluster.look(order)
-
-    assert look.error
-
-
 def test_a_leader_that_lacks_committed_records_makes_no_report():
     cluster = Looking()
     cluster.roots["memory://1"].roll_back(2)
@@ -246,20 +230,6 @@ def test_an_empty_partition_is_not_looked_at():
     assert World(partition("1 2 3", hw=0)).seen() == []
 
 
-def test_once_all_were_looked_at_passes_rest_for_half_of_the_interval():
-    """Ten thousand topics are not asked in each pass."""
-    world = World(*of_all(1))
-    world.seen()
-    topic = world.metadata.image.topic(TOPIC)
-    more = replace(topic, partitions=partition_map(dict(enumerate(of_all(2)))))
-    world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: more})
-
-    world.clock.advance(BACKOFF_MS // 2 - 1)
-    assert world.seen() == []
-    world.clock.advance(1)
-    assert world.seen() == [1]
-
-
 def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
     monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
     world = World(*of_all(5))
@@ -300,13 +270,6 @@ def test_a_controller_commits_under_its_own_term():
     assert world.decided() == [0]
 
 
-def test_a_pass_over_some_topics_looks_at_theirs_alone():
-    world = World(*of_all(1))
-
-    assert world.seen(scope=frozenset(), is_all=True) == []
-    assert world.seen(scope=frozenset([TOPIC_ID]), is_all=True) == [0]
-
-
 def test_what_is_due_and_what_could_not_be_looked_at_is_told_and_a_dry_run_commits_nothing():
     world = World(*of_all(3))
     world.dirty_to, world.errors = {0: 40}, {1: "a file is damaged"}
@@ -322,15 +285,3 @@ def test_what_is_due_and_what_could_not_be_looked_at_is_told_and_a_dry_run_commi
     assert decided.what.startswith("decision: compacted below 40")
     assert (failed.count, failed.error) == (0, "a file is damaged")
     assert world.metadata.commits == 1
-
-
-def test_what_is_remembered_of_deleted_partitions_is_forgotten():
-    world = World(*of_all(9))
-    world.seen()
-    topic = world.metadata.image.topic(TOPIC)
-    left = replace(topic, partitions=partition_map({0: topic.partitions[0]}))
-    world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: left})
-    world.clock.advance(BACKOFF_MS)
-
-    assert world.seen() == [0]
-    assert list(world.passes._times._visits) == [PartitionKey(TOPIC_ID, 0)]

@@ -126,26 +126,6 @@ def test_a_share_of_upkeep_ends_where_another_controller_has_claimed(world):
     assert done == [0, 1]
 
 
-def test_what_another_has_decided_first_is_not_decided_again(world):
-    commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1 2", lost="3"))))
-    loop = world.loop("active")
-    submit, before = loop._metadata.submit, []
-
-    def after_another(decide, **given):
-        renews = decide(world.image).records if loop._report.passes and not before else ()
-        if renews:
-            before.append(len(world.log.batches))
-            commit(world, *renews)
-        return submit(decide, **given)
-
-    loop._metadata.submit = after_another
-
-    loop.run(None)
-
-    names = [kinds for kinds in world.kinds(before[0]) if "PartitionChangeRecord" in kinds]
-    assert len(names) == 1
-
-
 def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
     """Probing until the session is over (9 s) must not look like death (10 s)."""
     name, value = "broker.session.timeout.ms", "60000"
@@ -328,15 +308,6 @@ def test_a_root_that_refuses_all_writes_is_fenced_in_two_seconds(well, code, siz
     assert well.clock.monotonic_ms() - began_ms < 2000
     assert well.image.brokers[2].refused == RefusedWrite(size_bytes, ("active",))
     assert sorted(well.image.partition(KEY).isr) == [1, 3]
-
-
-def test_what_one_host_met_and_the_controller_does_not_fences_nobody(well):
-    noted(well, "a")
-    loop = well.loop("active")
-    loop._node.tasks.given[probe_task] = Roots()
-
-    assert loop.run(None).fenced == ()
-    assert well.image.brokers[2].refused is None
 
 
 def test_what_two_hosts_met_fences_a_broker_though_the_controller_does_not(well):

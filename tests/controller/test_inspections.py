@@ -20,10 +20,8 @@ from kafka_on_spark.controller.inspections import (
     inspect_lost,
     inspect_replica,
 )
-from kafka_on_spark.controller.replica_tables import Incarnation, is_assigned, unassigned_between
 from kafka_on_spark.log import truncation
-from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.operations import append, set_compaction
+from kafka_on_spark.log.operations import append
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import address, log, partition, staged, uuid_on
@@ -98,17 +96,6 @@ def append_beside_its_leader(lives, broker_id, name="b"):
         lives.segments.put(place, segment)
     state = replica.load()
     replica.commit(state, append(state, batch, leader_epoch=EPOCH, now_ms=0))
-
-
-def test_a_replica_whose_compaction_an_unclean_election_has_undone_is_not_taken_back(lives):
-    """Its log proves itself by the chain, and lacks records that nothing replaces any more."""
-    replica = lives.replicas.open(address(3, key=lives.keys[0]))
-    above = CompactionProgress(compacted_below=Offset(lives.now.high_watermark + 1))
-    replica.commit(replica.load(), set_compaction(replica.load(), above, leader_epoch=EPOCH))
-    lives.lose(3)
-    lives.decide(PartitionChange(leader=BrokerId(1)), "a later leadership")
-
-    assert lives.restore() == []
 
 
 def append_more_than_can_be_cut(lives, monkeypatch):
@@ -212,22 +199,6 @@ def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
     lives.restore()
 
     assert lives.inspected == 2
-
-
-def test_a_lost_replicas_table_is_unassigned_only_once_the_new_incarnation_is_in_sync(lives):
-    incarnation = Incarnation(lives.keys[0], uuid_on(3))
-    lives.lose(3)
-    lives.renew()
-    assert is_assigned(lives.metadata.image, incarnation)
-
-    before = lives.metadata.image
-    for _ in range(3):
-        lives.run(is_sweep=True)
-
-    assert sorted(lives.now.isr) == [1, 2, 3]
-    assert lives.now.former_uuids == ()
-    assert not is_assigned(lives.metadata.image, incarnation)
-    assert incarnation in set(unassigned_between(before, lives.metadata.image))
 
 
 def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):

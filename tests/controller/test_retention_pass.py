@@ -79,13 +79,6 @@ def look(replicas, asked, root_ms=LATER_MS):
     )
 
 
-def test_two_clocks_that_are_ahead_delete_nothing_if_the_newest_commit_is_of_now(replicas):
-    """A host that is wrong as a whole, with the broker's root, and not alone."""
-    wrong = replace(order(replicas), now_ms=NOW_MS + 10**12, commit_ms=NOW_MS + 500)
-
-    assert look(replicas, wrong, NOW_MS + 10**12).found.log_start_offset == 0
-
-
 def test_a_root_that_tells_no_time_deletes_nothing(replicas):
     def refuse(address):
         raise KafkaStorageError("takes no writes")
@@ -119,15 +112,6 @@ def test_only_the_leader_s_own_complete_log_says_anything(replicas, fields, word
     result = look(replicas, replace(asked, partition=changed))
 
     assert words in result.error
-
-
-def test_a_table_that_a_later_leadership_has_fenced_says_nothing(replicas):
-    asked = order(replicas)
-    log = replicas.open(address())
-    state = log.load()
-    log.commit(state, operations.adopt(state, leader_epoch=1, truncate_to=None, floor=0))
-
-    assert look(replicas, asked).error
 
 
 HOUR_MS = 3_600_000
@@ -310,16 +294,6 @@ def elect_before_commit(world):
     world.before_commit = elect
 
 
-def test_what_changed_between_look_and_commit_is_left_alone():
-    world = World(with_records(), with_records())
-    world.keeps_from = {0: 3, 1: 3}
-    elect_before_commit(world)
-
-    world.run()
-
-    assert world.starts() == [0, 3]
-
-
 def fail_to_commit(world):
     def refuse(decide, *, timeout_ms):
         raise KafkaStorageError("the metadata root does not answer")
@@ -358,10 +332,3 @@ def test_a_look_whose_deletion_was_not_committed_is_made_again_after_an_interval
     world.run()
 
     assert (world.looked_at, world.starts()) == ([0], [8, 0])
-
-
-def test_a_cluster_without_topics_has_nothing_to_delete():
-    world = World()
-    world.metadata.image = replace(world.metadata.image, topics={}, topic_ids={})
-
-    assert world.run() == []

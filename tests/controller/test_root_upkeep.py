@@ -94,20 +94,6 @@ def test_a_root_that_fails_is_a_row():
     assert roots.said() == [("root", 2, "EIO")]
 
 
-def test_a_task_that_fails_is_a_row_of_each_root():
-    roots = begun()
-
-    def lose(orders):
-        raise KafkaStorageError("the executor is gone")
-
-    roots.visit = lose
-    roots.process()
-    roots.share(after_ms=ROOTS_INTERVAL_MS)
-    roots.share(after_ms=ROOTS_INTERVAL_MS)
-
-    assert roots.said() == [("root", each, "the executor is gone") for each in ALL]
-
-
 def test_maintain_cleans_all_at_once_and_the_metadata_roots():
     roots = begun()
     roots.share(after_ms=ROOTS_INTERVAL_MS - 1)

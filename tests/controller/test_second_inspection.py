@@ -100,18 +100,6 @@ def test_a_round_leaves_what_its_second_inspections_find_anew_to_the_next(rounds
     assert rounds.second_inspections.wait_ms() is not None
 
 
-def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
-    rounds.append(0, "b")
-    restore = lose(rounds, THIRD)
-    inspect(rounds)
-
-    restore()
-
-    assert rounds.second_inspections.finish() == 0
-    assert LOST not in registration(rounds).directories
-    assert rounds.second_inspections.wait_ms() is None
-
-
 def test_a_root_that_is_another_disk_at_the_second_inspection_says_nothing(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)

@@ -1,7 +1,6 @@
 """Rounds of upkeep: whom they visit, within how much of the time, and what the next one gets."""
 
 import pickle
-from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -14,24 +13,12 @@ from kafka_on_spark.log.upkeep_work import VISIT_TIMES_MAX, UpkeepResult, WorkDo
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.controller.worked_rounds import INTERVAL_MS, Worked, begun
 
-NO_DELAY = {"file.delete.delay.ms": "0"}
-
 
 def test_the_first_round_of_a_cluster_owes_nothing():
     worked = Worked(4)
 
     assert worked.share() == []
     assert worked.share() == [0, 1, 2, 3]
-
-
-def test_rounds_without_the_time_for_all_let_no_partition_wait_for_ever():
-    worked = begun(40, cluster={"log.cleaner.share": "0.01"}, configs=NO_DELAY)
-    worked.took_ms = 20.0
-
-    seen = Counter(each for _ in range(20) for each in worked.share())
-
-    assert len(seen) == 40
-    assert max(seen.values()) <= 2 * min(seen.values())
 
 
 def test_those_that_a_round_has_inspected_come_first():
@@ -49,34 +36,6 @@ def test_each_created_replica_on_a_broker_that_is_online_has_an_order():
     assert [order.address.broker_id for order in worked.done] == [1, 2, 3]
     assert [order.is_of_leader for order in worked.done] == [True, False, False]
     assert pickle.loads(pickle.dumps(worked.done[0])) == worked.done[0]
-
-
-def test_a_process_that_ends_is_followed_by_one_that_has_the_time_since():
-    worked = begun(8)
-    worked.upkeep = worked.new_upkeep()
-
-    assert worked.share(INTERVAL_MS) == list(range(8))
-
-
-def test_what_is_left_is_visited_first_in_the_next_round():
-    worked = begun(8)
-    worked.work = lambda order: WorkDone(count=1, is_left=order.key.partition == 3)
-    worked.share()
-    assert worked.report.is_left
-
-    assert worked.share(INTERVAL_MS // 8)[:1] == [3] or worked.done[0].key.partition == 3
-
-
-def test_an_idle_partition_is_not_visited_again_before_something_may_be_due():
-    worked = begun(configs={"file.delete.delay.ms": "600000"})
-    assert worked.share() == [0]
-
-    assert [worked.share() for _ in range(3)] == [[], [], []]
-
-    worked.append(0, "a")
-    assert worked.share() == [0]
-    assert worked.share() == []
-    assert worked.share(600_000) == [0]
 
 
 def test_a_failed_replica_is_visited_again():
@@ -245,18 +204,6 @@ def test_bytes_keep_to_the_throttle():
     worked.share(1000)
 
     assert [order.bytes_max for order in worked.done] == [0, 0, 0]
-
-
-def test_a_runner_that_fails_fails_no_round():
-    worked = begun()
-
-    def fail(orders):
-        raise KafkaStorageError("the executors did not do it")
-
-    worked.run_orders = fail
-    worked.upkeep = worked.new_upkeep()
-
-    assert worked.share() == []
 
 
 KEY = PartitionKey(TOPIC_ID, 0)

@@ -101,16 +101,6 @@ def test_a_run_under_whose_id_nobody_appends_any_more_is_forgotten(world):
     assert list(mine.own) == ["p"]
 
 
-def test_a_run_that_was_taken_over_from_is_fenced(world):
-    mine = runs(world)
-    begin(mine, "p", None, 1)
-    begin(runs(world), "p", None, 1)
-    mine._metadata.catch_up()
-
-    with pytest.raises(ProducerFencedError):
-        begin(mine, "p", None, 2)
-
-
 def test_the_newest_writer_under_a_transactional_id_fences_the_others(world):
     first, second = runs(world), runs(world)
     assert first.take_over("t").epoch == 0
@@ -187,33 +177,6 @@ def expired(world, producer_id="p", sequence=7):
 
 
 OF_ONE_RUN = id_of_one_run("0123456789abcdef" * 2)
-
-
-@pytest.mark.parametrize("producer_id", ["p", OF_ONE_RUN])
-@pytest.mark.parametrize("sequence", [0, 6, 7])
-def test_a_run_whose_id_has_expired_is_refused_with_what_it_may_have_appended(
-    world, sequence, producer_id
-):
-    """It would be appended a second time. The refusal stands: it is not the caller's last word."""
-    mine = expired(world, producer_id)
-
-    for _ in range(2):
-        with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6 and append"):
-            begin(mine, producer_id, None, sequence)
-    assert world.image.producers == {}
-
-
-@pytest.mark.parametrize("producer_id", ["p", OF_ONE_RUN])
-def test_a_run_whose_id_has_expired_goes_on_with_the_next_append_above_all_that_have(
-    world, producer_id
-):
-    mine = expired(world, producer_id)
-
-    assert begin(mine, producer_id, None, 8).producer_epoch == 6
-    assert begin(mine, producer_id, None, 9).producer_epoch == 6
-    assert begin(mine, producer_id, None, 8).producer_epoch == 6
-    with pytest.raises(UnknownProducerIdError):
-        begin(mine, producer_id, None, 7)  # perhaps to another topic
 
 
 def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):

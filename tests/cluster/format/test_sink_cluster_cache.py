@@ -22,30 +22,8 @@ def forget():
     sink._open.clear()
 
 
-@pytest.fixture
-def openings(monkeypatch):
-    openings, open_node = [], sink.open_node
-
-    def opened(root, *args, **more):
-        openings.append(root)
-        return open_node(root, *args, **more)
-
-    monkeypatch.setattr(sink, "open_node", opened)
-    return openings
-
-
 def rows(*values):
     return [[{"value": value} for value in values]]
-
-
-def test_a_cluster_is_opened_by_the_first_write_only(disks, monkeypatch, openings):
-    forget()
-
-    for value in (b"a", b"b", b"c"):
-        write_batch(disks, rows(value), monkeypatch, topic="one")
-
-    assert openings == [str(disks.metadata_root)]
-    assert values_of(disks.cluster, "one") == [b"a", b"b", b"c"]
 
 
 def test_what_others_have_done_between_two_writes_is_known_to_the_second(disks, monkeypatch):
