@@ -1,11 +1,28 @@
 """How dirty a log is, which segments are rewritten together, and how far a replica has come."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from kafka_on_spark.base.merge_tiers import OFFSETS_MAX
 from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress, dirt_of, next_group
 from kafka_on_spark.metadata.partition import Compaction
-from tests.log.model import Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A LogPart, by its sizes."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    record_count: int
+    leader_epoch: int
+    has_append_time: bool = False
+    segments: tuple[None, ...] = (None,)
+    appended_at_ms: int = 0
+    oldest_ms: int = 0
+
 
 FIVE = [
     Extent(at, at + 10, 100, 10, 0, appended_at_ms=1000 + at, oldest_ms=1000 + at)

@@ -1,8 +1,8 @@
 """Rules of compaction, switched off one at a time: the simulation must see each.
 
-Those that it would see seldom have short lives in tests/log/test_model.py: a follower or
-a reader that has missed a tombstone or a value, a reader of what is not finished, an unclean leader that
-keeps its target.
+Those that it would see seldom are in tests/simulation/test_compacted_rules.py (a reader that has missed a
+value or a tombstone, an unclean leader that keeps its target) and in the search (a follower that has
+missed a tombstone).
 """
 
 from dataclasses import replace
