@@ -31,16 +31,6 @@ def test_without_a_decision_nothing_is_read():
     assert cluster.compactor.asked == []
 
 
-def test_what_is_finished_is_not_done_again():
-    cluster = Compacting()
-    cluster.compact()
-    asked, version = list(cluster.compactor.asked), cluster.table().load().version
-
-    assert cluster.compact().count == 0
-    assert cluster.compactor.asked == asked
-    assert cluster.table().load().version == version
-
-
 def test_a_later_decision_reads_the_new_keys_only():
     cluster = Compacting(below=6)
     cluster.compact()
@@ -50,23 +40,6 @@ def test_a_later_decision_reads_the_new_keys_only():
 
     assert cluster.compactor.asked == [(0, 6), (6, 11)]
     assert cluster.records() == cluster.expected()
-
-
-def test_decisions_one_after_the_other_leave_what_the_last_alone_leaves():
-    step_by_step, at_once = Compacting(below=3), Compacting(below=11, tombstones=6)
-    for below, tombstones in ((3, 0), (7, 3), (11, 6)):
-        step_by_step.decided = replace(
-            at_once.decided,
-            compacted_below=Offset(below),
-            cleaned_below=Offset(tombstones),
-            expiring_below=Offset(tombstones),
-            tombstones_below=Offset(tombstones),
-        )
-        step_by_step.compact()
-    at_once.compact()
-
-    assert step_by_step.records() == at_once.records() == at_once.expected()
-    assert step_by_step.progress() == at_once.progress()
 
 
 def test_a_dry_run_says_that_it_is_due_and_changes_nothing():
@@ -137,13 +110,3 @@ def test_too_many_keys_for_the_memory_are_read_in_rounds():
     assert not done.is_left
     assert cluster.records() == cluster.expected()
     assert cluster.progress().has_finished(cluster.decided)
-
-
-def test_each_replica_compacts_by_itself_and_all_keep_the_same():
-    cluster = Compacting(tombstones=6)
-
-    for each in (1, 2, 3):
-        cluster.compact(each)
-
-    assert cluster.records(1) == cluster.records(2) == cluster.records(3) == cluster.expected()
-    assert len({cluster.table(each).load().chain_digest for each in (1, 2, 3)}) == 1

@@ -8,9 +8,8 @@ from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogErro
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import compactor, operations
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.replicas import commit_staged
 from kafka_on_spark.log.state import LogChange
-from tests.builders import NOW_MS, address, merged, staged
+from tests.builders import address, merged
 from tests.controller.rounds import EPOCH
 from tests.fakes import Fault, folder
 from tests.log.compacting import BATCHES, Compacting
@@ -40,21 +39,6 @@ def test_a_replica_that_lacks_what_was_decided_on_waits():
     assert cluster.table(3).load().log_end_offset < state.log_end_offset
 
     assert cluster.compact(3).count == 0
-
-
-def test_a_target_of_a_newer_image_than_the_order_s_is_left_to_a_later_order():
-    """A fetch has taken it over from the leader, and no batch above the order's high watermark is
-    known to be stable."""
-    cluster = Compacting(below=6)
-    order = cluster.order()
-    old = replace(order.partition, high_watermark=Offset(7))
-    state = cluster.table().load()
-    taken = CompactionProgress(compacted_below=Offset(11))
-    change = replace(_empty(state), compaction=taken)
-    cluster.table().commit(state, change)
-
-    assert cluster.compact(order=replace(order, partition=old)).count == 0
-    assert cluster.records() == list(range(BATCHES))
 
 
 # fmt: off
@@ -91,24 +75,6 @@ def _empty(state):
         log_end_offset=state.log_end_offset,
         leader_epoch=state.leader_epoch,
     )
-
-
-def test_after_a_conflict_it_is_committed_on_what_others_have_committed():
-    cluster = Compacting()
-    table = cluster.table()
-
-    def append_another():
-        cluster.compactor.before_write = lambda: None
-        another = staged("another", epoch=EPOCH)
-        cluster.segments.put(address(1, key=cluster.keys[0]), another.segments[0])
-        commit_staged(table, another, table.load(), leader_epoch=EPOCH, now_ms=NOW_MS)
-
-    cluster.compactor.before_write = append_another
-
-    cluster.compact()
-
-    assert cluster.records() == [*cluster.expected(), BATCHES]
-    assert cluster.progress().has_finished(cluster.decided)
 
 
 def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkeypatch):
@@ -169,18 +135,6 @@ def test_a_fence_that_rises_meanwhile_stops_it():
 
     assert cluster.records() == list(range(BATCHES))
     assert cluster.progress() == CompactionProgress()
-
-
-@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE])
-def test_an_unknown_outcome_is_told_and_the_next_order_goes_on_from_what_is_there(fault):
-    cluster = Compacting()
-    cluster.roots["memory://1"].faults.append(fault)
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        cluster.compact()
-
-    cluster.compact_at_last()
-    assert cluster.records() == cluster.expected()
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE, Fault.CONFLICT])

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import pytest
-
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.file_deleter import FILES_AT_ONCE, clean_replica
@@ -87,16 +85,6 @@ def test_files_of_an_older_leadership_stay_while_an_append_stages_under_it():
     assert cluster.clean().count == 2
 
 
-def test_an_unnamed_file_of_the_current_epoch_is_counted_and_stays():
-    cluster = Cleaned()
-    name = cluster.put("staged")
-
-    done = cluster.clean()
-
-    assert (done.count, done.orphan_bytes) == (0, segment("staged").size_bytes)
-    assert name in cluster.names()
-
-
 def test_a_file_that_is_committed_after_the_listing_stays():
     """By the names of before and the fence of now it would be an old, unnamed file."""
     cluster = Cleaned()
@@ -167,26 +155,6 @@ def test_what_was_deleted_before_an_error_is_told():
     assert (done.count, done.error, done.is_left) == (FILES_AT_ONCE, "away", False)
 
 
-def test_files_that_only_wait_are_not_looked_at():
-    """Of a log that much is appended to, thousands wait at each visit."""
-    cluster = Cleaned()
-    waiting = cluster.drop_below(2, at_ms=cluster.folders.now - DELAY_MS + 5)
-    old = cluster.put("old", epoch=EPOCH - 1)
-    found, looked_at = cluster.folders.found, []
-
-    def note(place, names):
-        looked_at.extend(names)
-        return found(place, looked_at)
-
-    cluster.folders.found = note
-
-    done = cluster.clean()
-
-    assert looked_at == [old]
-    assert done.count == 1
-    assert set(waiting) <= set(cluster.names())
-
-
 def test_a_cleaner_whose_time_is_over_leaves_the_rest_to_the_next():
     cluster = Cleaned()
     for number in range(100):
@@ -214,11 +182,3 @@ def test_a_table_that_went_back_stops_the_cleaner():
 
     assert cluster.clean().count == 0
     assert set(removed) <= set(cluster.names())
-
-
-@pytest.mark.parametrize("delay_ms", ["0", "10"])
-def test_the_delay_is_a_setting(delay_ms):
-    cluster = Cleaned(configs={"file.delete.delay.ms": delay_ms})
-    cluster.drop_below(2, at_ms=cluster.folders.now - 10)
-
-    assert cluster.clean().count == 2

@@ -11,7 +11,7 @@ from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer
-from kafka_on_spark.log.replica_upkeep import apply_log_start, plan_upkeep, run_upkeep
+from kafka_on_spark.log.replica_upkeep import apply_log_start, plan_upkeep
 from kafka_on_spark.log.replicas import commit_decided
 from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address
@@ -105,15 +105,6 @@ def test_ids_that_have_expired_are_left_out_of_the_file_and_one_that_came_back_i
     assert ids_of(cluster) == {"back", "p"}
 
 
-@pytest.mark.parametrize("kind, write", WRITES)
-def test_where_none_has_expired_all_ids_stay(kind, write):
-    cluster = cluster_of(kind)
-
-    write(cluster, None)
-
-    assert ids_of(cluster) == {"expired", "back", "p"}
-
-
 def test_merges_do_not_wait_for_the_size_of_entries_that_go():
     cluster = cluster_of(Merging)
     state = cluster.table(1).load()
@@ -139,13 +130,3 @@ def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
 
     assert len(orders) == 8
     assert {(*each.registered.ids, each.registered.expired_epoch) for each in orders} == {("p", 5)}
-
-
-def test_a_log_start_that_is_told_leaves_them_out_too():
-    cluster = cluster_of(Merging)
-    image = replace(cluster.metadata.image, producers={"p": 0}, expired_epoch=5)
-    order, *_ = plan_log_starts(image, cluster.keys)
-    order = replace(order, partition=replace(order.partition, log_start_offset=Offset(10)))
-
-    assert not run_upkeep(order, cluster).has_failed
-    assert ids_of(cluster, order.address.broker_id) == {"back", "p"}

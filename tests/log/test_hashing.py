@@ -115,18 +115,6 @@ def test_long_rows_among_short_ones_hash_as_they_do_alone(count):
     assert murmur64a(column).tolist() == [hash_of_long_or(murmur64a_of, each) for each in data]
 
 
-def test_every_slice_of_a_small_column_hashes_as_its_rows():
-    data = random_bytes(Random(1), 9, 20)
-    column, checked = pa.array(data, pa.binary()), 0
-    for start in range(10):
-        for end in range(start, 10):
-            part = column.slice(start, end - start)
-            checked += 1
-            assert murmur2(part).tolist() == [murmur2_of(each) for each in data[start:end]]
-            assert murmur64a(part).tolist() == [murmur64a_of(each) for each in data[start:end]]
-    assert checked == 55
-
-
 def test_column_without_rows_or_bytes():
     assert murmur2(pa.array([], pa.binary())).tolist() == []
     assert murmur2(pa.array([b"", b""], pa.binary())).tolist() == [murmur2_of(b"")] * 2

@@ -128,21 +128,6 @@ def test_what_comes_next_closes_nothing_while_it_is_too_new():
     assert merges_due(batches, replace(RULES, lag_batches=2)) == [tuple(batches[:3])]
 
 
-def test_a_heavy_file_is_not_written_again_for_the_few_that_follow_it():
-    heavy, closing = {"size_bytes": 100 * KIB}, {"epoch": 1}
-
-    assert merges_due(run(heavy, {}, {}, closing), RULES) == [tuple(run(heavy, {}, {})[1:])]
-    assert merges_due(run(heavy, {}, closing), RULES) == []
-    assert offsets(merges_due(run(heavy, heavy, {}, closing), RULES)) == [(0, 3)]
-
-
-def test_of_a_closed_run_too_few_bytes_for_the_producer_state_stay():
-    rules = replace(RULES, size_bytes_min=10 * 2 * KIB)
-
-    assert merges_due(run(*[{}] * 9, {"epoch": 1}), rules) == []
-    assert offsets(merges_due(run(*[{}] * 10, {"epoch": 1}), rules)) == [(0, 10)]
-
-
 @given(kib=st.lists(st.integers(1, 3000), min_size=1, max_size=120))
 @settings(max_examples=many(60))
 def test_a_closed_run_is_left_with_a_file_or_two_a_tier(kib):
@@ -191,13 +176,6 @@ def test_a_merge_names_no_more_files_than_a_commit_may_and_few_are_left(monkeypa
             log[place : place + len(each)] = [together(each)]
 
     assert sum(len(part.segments) for part in log) <= files_a_batch + 8
-
-
-def test_of_a_closed_run_a_batch_of_many_files_becomes_one_file(monkeypatch):
-    monkeypatch.setattr(merge_tiers, "FILES_A_CHANGE_MAX", 8)
-
-    assert offsets(merges_due([of_files(0, 5), batch(5, epoch=1)], RULES)) == [(0, 5)]
-    assert merges_due([of_files(0, 4), batch(4, epoch=1)], RULES) == []
 
 
 def test_a_segment_covers_no_more_offsets_than_a_delta_counts():

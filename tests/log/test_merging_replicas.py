@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base import merge_tiers
-from kafka_on_spark.base.errors import CommitOutcomeUnknownError, KafkaStorageError
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.batch import epoch_in_name, segment_name
-from kafka_on_spark.log.replica_upkeep import run_upkeep
+from kafka_on_spark.log.batch import epoch_in_name
 from kafka_on_spark.log.replicas import commit_staged
-from kafka_on_spark.store.deadlines import CONFLICTS_MS
 from tests.builders import NOW_MS, address, staged
 from tests.controller.rounds import EPOCH
 from tests.fakes import Fault
@@ -30,22 +28,6 @@ def test_neighbours_become_one_and_the_newest_stay():
     assert after.version == before.version + 1
     assert after.chain_digest == before.chain_digest
     assert after.batches[0].segment.epoch_in_name == EPOCH
-
-
-def test_each_replica_merges_by_itself_and_all_stay_one_log():
-    cluster = Merging()
-    cluster.merge(1)
-    cluster.merge(3)
-    cluster.append(0, "b", 3)
-
-    cluster.run(is_sweep=True)
-
-    assert [len(cluster.spans(each)) for each in (1, 2, 3)] == [14, 45, 14]
-    assert {cluster.table(each).load().chain_digest for each in (1, 2, 3)} == {
-        cluster.table(1).load().chain_digest
-    }
-    registered = cluster.metadata.image.partition(cluster.keys[0])
-    assert (registered.high_watermark, registered.isr) == (45, {1, 2, 3})
 
 
 def test_nothing_is_merged_above_the_high_watermark():
@@ -120,23 +102,6 @@ def test_a_merge_whose_table_went_over_to_another_leadership_is_dropped():
     # What was written is an orphan of the older epoch: the cleaner takes it.
     [orphan] = cluster.files(1) - cluster.named(1)
     assert orphan.startswith(f"{EPOCH}-")
-
-
-def test_a_merge_whose_inputs_another_took_is_dropped():
-    cluster = Merging()
-    rewrite = cluster.segments.rewrite
-
-    def twin(*arguments, **named):
-        cluster.segments.rewrite = rewrite
-        assert cluster.merge().count == 1
-        return rewrite(*arguments, **named)
-
-    cluster.segments.rewrite = twin
-
-    done = cluster.merge()
-
-    assert (done.count, done.is_left) == (0, False), "the other has done it"
-    assert len(cluster.spans(1)) == 11
 
 
 @pytest.mark.parametrize("fault, left", [(Fault.LOST_ANSWER, 11), (Fault.LOST_BEFORE, 42)])
@@ -214,18 +179,6 @@ def test_a_batch_of_many_files_becomes_one_file_also_alone(monkeypatch):
     assert [(each.end_offset, len(each.segments)) for each in parts[:2]] == [(10, 1), (13, 3)]
 
 
-def test_a_merge_that_loses_each_race_is_left():
-    cluster = Merging(64 + NEWEST)
-    cluster.roots["memory://1"].faults.extend([Fault.CONFLICT] * (CONFLICTS_MS // 1000 + 1))
-
-    with pytest.raises(KafkaStorageError, match="other commits are faster"):
-        cluster.merge()
-
-    assert len(cluster.spans(1)) == 74
-    done = cluster.merge()
-    assert (done.count, done.is_left) == (2, False)
-
-
 def test_an_input_that_another_has_merged_and_cleaned_is_no_damage():
     cluster = Merging()
     rewrite = cluster.segments.rewrite
@@ -243,19 +196,6 @@ def test_an_input_that_another_has_merged_and_cleaned_is_no_damage():
     done = cluster.merge()
     assert (done.count, done.error) == (0, "")
     assert len(cluster.spans(1)) == 11
-
-
-def test_the_folder_of_a_replica_with_a_damaged_file_is_cleaned():
-    cluster = Merging()
-    cluster.damage(1, 5)
-    left = segment_name(LeaderEpoch(EPOCH - 1), "left", "d")
-    cluster.write(1, left, b"by an append of an older leadership")
-
-    result = run_upkeep(cluster.order(1), cluster.worker())
-
-    assert [kind for kind, work in result.done if work.error] == ["merge"]
-    assert left not in cluster.files(1)
-    assert cluster.named(1) <= cluster.files(1)
 
 
 def test_a_dry_run_says_what_is_due_and_a_spent_allowance_leaves_it():

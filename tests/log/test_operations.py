@@ -1,7 +1,6 @@
 """Each operation on a replica's log: what it commits, and what it refuses."""
 
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
@@ -164,48 +163,6 @@ def test_producers_fence_is_written_again_and_never_goes_back():
         producer_state.fence_producer(state, "p", 1, leader_epoch=0)
 
 
-def test_every_short_run_of_operations_leaves_a_dense_log():
-    """Five operations in every order of four: offsets dense, fence and start never back."""
-    checked = 0
-    for names in product(OPERATED, repeat=4):
-        state = log(fence=0)
-        for place, name in enumerate(names):
-            change = OPERATED[name](state, "wxyz"[place])
-            after = state if change is None else state.apply(change)
-            check_log(after)
-            assert after.log_start_offset >= state.log_start_offset
-            assert after.leader_epoch >= state.leader_epoch
-            state = after
-        checked += 1
-    assert checked == 625
-
-
-OPERATED = {
-    "append": lambda state, name: append(
-        state, staged(name, "2", epoch=state.leader_epoch), epoch=state.leader_epoch
-    ),
-    "fetch": lambda state, name: operations.append_fetched(
-        state,
-        [batch(name, state.log_end_offset, "1 2", epoch=state.leader_epoch, after=state)],
-        leader_epoch=state.leader_epoch,
-    ),
-    "lead": lambda state, name: operations.adopt(
-        state, leader_epoch=state.leader_epoch + 1, truncate_to=None, floor=Offset(0)
-    ),
-    "cut": lambda state, name: operations.adopt(
-        state,
-        leader_epoch=state.leader_epoch + 1,
-        truncate_to=state.batches[-1].base_offset
-        if len(state.batches) > 1
-        else state.log_start_offset,
-        floor=Offset(0),
-    ),
-    "retain": lambda state, name: operations.advance_log_start(
-        state, Offset((state.log_start_offset + state.log_end_offset + 1) // 2)
-    ),
-}
-
-
 def test_a_leader_that_names_a_file_of_the_followers_log_again_is_no_assertion_and_no_evidence():
     """What a table names is data: one took an append twice, and which one can't be told."""
     state = log("0:a")
@@ -309,28 +266,6 @@ def test_what_is_asked_of_a_log_has_the_same_answer_after_every_merge():
     assert checked == 4  # aab, ccd, dee, ccdee
 
 
-def test_a_merge_takes_merged_segments_too():
-    state = with_merged(log(TEXT), 3, 6)
-
-    after = with_merged(state, 3, 8, name="n")
-
-    assert [each.base_offset for each in after.batches] == [0, 2, 3, 8]
-    assert after.chain_at(Offset(8)) == state.chain_at(Offset(8))
-    check_log(after)
-
-
-def test_an_appended_batch_continues_a_log_that_ends_with_a_merged_segment():
-    state = with_merged(log("0:aabb"), 0, 4)
-
-    after = replace(
-        state,
-        batches=(*state.batches, batch("c", 4, after=state)),
-        log_end_offset=Offset(5),
-    )
-
-    check_log(after)
-
-
 def test_a_merge_is_refused_under_another_fence():
     state = log(TEXT)
 
@@ -356,14 +291,6 @@ def test_a_merge_whose_inputs_are_gone_is_dropped(happens):
     inputs, made = state.batches_between(3, 6), merged(state, 3, 6)
 
     assert merge(happens(state), made=made, inputs=inputs) is None
-
-
-def test_a_merge_whose_inputs_stand_is_decided_again_on_what_was_appended_since():
-    state = log("0:ab 1:cc", fence=1)
-    inputs, made = state.batches_between(0, 2), merged(state, 0, 2)
-    later = log("0:ab 1:ccd", fence=1)
-
-    assert merge(later, made=made, inputs=inputs).log_end_offset == 5
 
 
 NAMED = replace(merged(log(TEXT), 3, 6).segment, file_name="1-m-d.parquet")

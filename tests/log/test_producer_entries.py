@@ -7,7 +7,6 @@ import pytest
 
 from kafka_on_spark.base.errors import OutOfOrderSequenceError, UnknownProducerIdError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log import operations
 from kafka_on_spark.log.operations import adopt, advance_log_start, append
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
@@ -19,7 +18,7 @@ from kafka_on_spark.log.producer_state import (
     producers_file_number,
     united,
 )
-from kafka_on_spark.log.state import LogChange, ProducerEntry
+from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.log.truncation import follow
 from tests.builders import NOW_MS, entry, log, staged, stamp
 
@@ -169,23 +168,6 @@ def _after(state, step, place, stands, sequence):
             del stands[known]
     change = adopt(state, leader_epoch=epoch, truncate_to=Offset(max(end - 1, 0)), floor=Offset(0))
     return state.apply(change), sequence
-
-
-# fmt: off
-MUTANTS = [  # what is patched with what: the history test must see each
-    pytest.param(((operations, "not_above", lambda entries, end: entries),),       id="a cut leaves what it cut off known"),
-    pytest.param(((ProducerEntry, "with_append", lambda self, epoch, new: self),), id="what goes is not entered"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("patches", MUTANTS)
-def test_a_missing_rule_is_seen_in_some_small_history(monkeypatch, patches):
-    for owner, name, instead in patches:
-        monkeypatch.setattr(owner, name, instead)
-
-    with pytest.raises(AssertionError):
-        test_after_every_small_history_a_retry_stands_once_or_is_refused()
 
 
 def test_a_follower_that_starts_anew_keeps_its_leaders_producers_and_its_own_that_hold():

@@ -91,13 +91,6 @@ def test_what_is_too_much_goes(sizes, limit, expected):
     assert kept_from(state, size=limit) == expected
 
 
-def test_size_counts_what_age_has_left():
-    state = log_of(OLD, 0, 0, 0)
-
-    assert kept_from(state, AGE_MS, 200) == 2
-    assert kept_from(state, AGE_MS, 300) == 1
-
-
 @pytest.mark.parametrize("high_watermark", range(4))
 def test_nothing_at_or_above_the_high_watermark_goes(high_watermark):
     state = log_of(OLD, OLD, OLD)
@@ -117,12 +110,6 @@ def test_batches_below_the_decided_log_start_count_no_more():
     state = log_of(0, 0, 0)
 
     assert kept_from(state, size=100, start=2) == 2
-
-
-def test_an_earlier_time_deletes_less():
-    state = log_of(OLD, OLD - 500, 0)
-
-    assert [kept_from(state, AGE_MS, now_ms=NOW_MS + by) for by in (-2, 0, 501)] == [0, 1, 2]
 
 
 def test_it_says_what_goes_what_stays_and_when_the_next_batch_goes():

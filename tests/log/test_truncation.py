@@ -1,8 +1,6 @@
 """Where a follower's log diverges from its leader's: the KIPs' scenarios, then all small logs."""
 
-from dataclasses import replace
 from functools import partial
-from itertools import combinations, product, takewhile
 
 import pytest
 
@@ -86,89 +84,6 @@ def test_follower_above_its_leader_is_told_that_the_leader_is_behind():
 
     with pytest.raises(UnknownLeaderEpochError):
         divergence_offset(log("0:a 2:b"), leader)
-
-
-def steps(states, epoch):
-    """Yield every way in which three replicas come through one leadership.
-
-    One leads: it keeps its log, adopts, and appends nothing or a batch. Each other does not hear
-    of it, or adopts it (and is cut), or fetches as well.
-    """
-    for leader, appended in product(range(3), range(2)):
-        led = cut(states[leader], replace(states[leader], leader_epoch=epoch))
-        if appended:
-            led = extended(led, log(f"{epoch}:{'xyz'[leader]}", base=led.log_end_offset).batches)
-        ways = [
-            [led] if each == leader else ways_of_a_follower(states[each], led) for each in range(3)
-        ]
-        for after in product(*ways):
-            yield after, leader
-
-
-def ways_of_a_follower(state, led):
-    adopted = cut(state, led)
-    missing = led.batches_between(adopted.log_end_offset, led.log_end_offset)
-    return [state, adopted, extended(adopted, missing)]
-
-
-@pytest.fixture(scope="module")
-def small_histories():
-    """Return all logs that three replicas can have after three leaderships, and the leader."""
-    reached = {(): ((log(fence=None),) * 3, 0)}
-    for epoch in range(1, 4):
-        reached = {
-            (*((text_of(each), each.leader_epoch) for each in after), leader): (after, leader)
-            for states, _ in reached.values()
-            for after, leader in steps(states, epoch)
-        }
-    return list(reached.values())
-
-
-def extended(state, batches):
-    end_offset = batches[-1].end_offset if batches else state.log_end_offset
-    return replace(state, batches=(*state.batches, *batches), log_end_offset=end_offset)
-
-
-def records(state):
-    return [(each.leader_epoch, each.segments[0].uuid) for each in state.batches]
-
-
-def shared(one, other):
-    """Return how many records two logs have in common from the start on."""
-    pairs = zip(records(one), records(other), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def test_after_every_small_history_logs_agree_wherever_epochs_do(small_histories):
-    """Log matching (I4): the same epoch at the same offset means the same records up to it."""
-    checked = 0
-    for states, _ in small_histories:
-        for one, other in combinations(states, 2):
-            common = shared(one, other)
-            apart = zip(records(one)[common:], records(other)[common:], strict=False)
-            checked += 1
-            assert all(mine[0] != theirs[0] for mine, theirs in apart)
-    assert checked == 13392
-
-
-def test_after_every_small_history_a_cut_log_is_what_it_shares_with_its_leader(
-    small_histories,
-):
-    """Nothing that is not shared stays, and nothing shared goes."""
-    checked = 0
-    for states, leader in small_histories:
-        newest = states[leader]
-        for state in states:
-            if state.leader_epoch == newest.leader_epoch:
-                continue
-            common = shared(state, newest)
-            checked += 1
-
-            after = cut(state, newest)
-
-            assert (after.log_end_offset, shared(after, newest)) == (common, common)
-            assert after.leader_epoch == newest.leader_epoch
-    assert checked == 5688
 
 
 def test_walk_back_below_the_first_epoch_ends_at_the_log_start():

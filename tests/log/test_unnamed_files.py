@@ -158,10 +158,3 @@ def test_what_counts_as_staged_last_is_no_file_of_another_epoch_nor_removed_nor_
     assert staged == {4: LONG_AGO, 5: NOW - 5}
     files_of_4 = replace(table(), staged_at_ms=staged)
     assert judge(files[0], files_of_4, TIMES) is Fate.GOES
-
-
-def test_an_append_under_way_has_its_time_if_readers_have_none():
-    file = FoundFile(name(4), 7, NOW - APPEND + 10)
-    times = CleaningTimes(now_ms=NOW, delete_delay_ms=0, append_ms=APPEND)
-
-    assert judge(file, table(), times) is Fate.WAITS

@@ -5,15 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log.replica_upkeep import WORKS, apply_log_start, run_upkeep
-from kafka_on_spark.log.upkeep_work import KIND_PART, VISIT_TIMES_MAX, WorkDone
+from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.controller.worked_rounds import begun
-from tests.fakes import Fault
-
-
-def test_each_kind_of_work_has_its_part_of_a_visit_and_none_is_without():
-    assert KIND_PART * len(WORKS) == pytest.approx(1)
-    assert pytest.approx(1 + (len(WORKS) - 1) * KIND_PART) == VISIT_TIMES_MAX
 
 
 @pytest.mark.parametrize("is_dry_run", [True, False])
@@ -37,20 +31,6 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
     assert (kind, work.count) == ("log start", 2)
     state = worked.replicas.open(order.address).load()
     assert state.log_start_offset == (0 if is_dry_run else 2)
-
-
-def test_a_log_start_that_lost_a_race_is_tried_again():
-    worked = begun()
-    worked.append(0, "a", count=3)
-    worked.share()
-    state = {"high_watermark": 3, "high_watermark_epoch": 5, "log_start_offset": 2}
-    order = replace(worked.done[0], partition=replace(worked.done[0].partition, **state))
-    worked.roots["memory://1"].faults.append(Fault.CONFLICT)
-
-    done = apply_log_start(order, worked.worker(), None)
-
-    assert (done.count, done.is_left) == (2, False)
-    assert worked.replicas.open(order.address).load().log_start_offset == 2
 
 
 def test_a_replica_whose_root_does_not_answer_is_a_row():
