@@ -1,7 +1,5 @@
 """Records as rows and back, through the very Parquet files of the metadata log."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +33,7 @@ from kafka_on_spark.metadata.records import (
     decode_stamp,
     encode,
 )
-from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
+from tests.builders import brokers, disk, partition
 from tests.examples import many
 
 STAMP = Stamp(time_ms=1_700_000_000_123)
@@ -187,43 +185,6 @@ def test_every_type_comes_back_as_it_was(kind):
     check()
 
 
-@settings(max_examples=many(60))
-@given(st.lists(records, min_size=1, max_size=8))
-def test_batch_of_any_records_comes_back_in_order(batch):
-    assert [decode(row) for row in through_parquet(batch)] == batch
-
-
-# fmt: off
-CHANGES = [
-    pytest.param(PartitionChange(),                                                         id="all-kept"),
-    pytest.param(PartitionChange(leader=None),                                              id="leader-none"),
-    pytest.param(PartitionChange(leader=0),                                                 id="leader-zero"),
-    pytest.param(PartitionChange(isr=frozenset(), elr=frozenset()),                         id="sets-emptied"),
-    pytest.param(PartitionChange(adding_replicas=(), removing_replicas=()),                 id="lists-emptied"),
-    pytest.param(PartitionChange(throttle_bytes_per_s=7),                                   id="throttle"),
-    pytest.param(PartitionChange(throttle_bytes_per_s=None),                                id="throttle-gone"),
-    pytest.param(PartitionChange(directories=(None, LOST, disk(3))),                        id="directories-none-and-lost"),
-    pytest.param(PartitionChange(replicas=brokers("3 1 2"), replica_uuids=(uuid_on(3),)),   id="order-is-kept"),
-    pytest.param(PartitionChange(high_watermark=0, unclean_generation=1),                   id="high-watermark-zero"),
-    pytest.param(PartitionChange(high_watermark=0, high_watermark_epoch=None),              id="nothing-committed-any-more"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_keep_none_and_empty_are_three_things(change):
-    record = kinds.PartitionChangeRecord(
-        topic_id=TOPIC_ID, partition=0, change=change, topic="t", leader_epoch=1, partition_epoch=2
-    )
-    other = replace(record, change=PartitionChange(isr=frozenset(FIVE), directories=(disk(1),)))
-
-    assert [decode(row) for row in through_parquet([other, record, other])] == [
-        other,
-        record,
-        other,
-    ]
-
-
 STAMPS = [
     STAMP,
     Stamp(time_ms=0, controller_id="c", controller_epoch=0, application_id="app"),
@@ -318,20 +279,6 @@ def test_file_in_slices_is_the_same(monkeypatch, slice_rows):
 
     assert decode_file(content, "file") == whole
     assert list(whole[0].records) == batch
-
-
-def test_partitions_of_a_file_share_what_is_equal():
-    batch = [
-        kinds.PartitionRecord(
-            topic="t", topic_id="i", partition=each, registration=partition("1 2 3")
-        )
-        for each in range(8)
-    ]
-
-    [found] = decode_file(encode_file(batch, STAMP, 40).to_pybytes(), "file")
-
-    for name in ("replicas", "isr", "elr", "directories", "adding_replicas"):
-        assert len({id(getattr(each.registration, name)) for each in found.records}) == 1, name
 
 
 # fmt: off

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.metadata_service import SLICE_MS, CommitWait
+from kafka_on_spark.metadata.metadata_service import CommitWait
 from tests.fakes import FakeClock
 
 
@@ -65,20 +65,6 @@ def test_a_store_gets_one_request_in_half_a_second(waiting):
 
     assert case.metadata.requests <= 2 * 60 + 2
     assert case.metadata.reads >= 5, "a log that was cleaned or went back is noticed, too"
-
-
-def test_a_commit_of_this_process_needs_no_look(waiting):
-    case = waiting(is_local=False)
-    case.wait.newest()
-    asked = case.metadata.requests
-
-    def append():
-        case.metadata.image = MetadataImage(offset=7)
-
-    case.clock.on_sleep = append
-    assert case.wait.wait(5, 60_000).offset == 7
-    assert case.metadata.requests == asked
-    assert case.clock.monotonic_ms() <= SLICE_MS
 
 
 def test_a_wait_ends_when_it_is_told_to(waiting):

@@ -56,16 +56,6 @@ def test_reports_are_read_while_their_owners_wait_and_leave_no_file_behind(uri):
     assert os.listdir(f"{uri}/{QUEUED}") == []
 
 
-def test_an_owner_sees_that_its_reports_are_committed(uri):
-    with queued(uri, b"a") as is_committed:
-        assert not is_committed()
-        [(path, _)] = read_queued(uri)
-
-        os.unlink(path)
-
-        assert is_committed()
-
-
 @pytest.mark.parametrize("content", [None, b"x" * (REPORTS_BYTES_MAX + 1)])
 def test_a_process_with_nothing_to_queue_or_too_much_only_waits(uri, content):
     with queued(uri, content) as is_committed:

@@ -75,23 +75,6 @@ def test_a_log_with_a_decision_is_a_cluster_s():
         begin(quorum, "another")
 
 
-def test_two_processes_begin_one_log():
-    quorum = new_quorum(3)
-    begun = []
-
-    def rival(change):
-        if not begun:
-            begun.append(True)
-            begin(quorum, "rival")
-
-    quorum.roots[1].before_commit = rival
-
-    process = begin(quorum)
-
-    assert kinds(process)[0] is VotersRecord
-    assert sum(each is VotersRecord for each in kinds(process)) == 1
-
-
 @pytest.mark.parametrize("place", range(3))
 def test_all_voters_begin_with_one_batch_whoever_put_it_there_and_when(place):
     quorum = new_quorum(3)

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.base.errors import (
-    CommitOutcomeUnknownError,
     QuorumUnavailableError,
     RootAccessDeniedError,
 )
@@ -98,11 +97,3 @@ def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, 
 
     assert quorum.clock.monotonic_ms() - began_ms < 2 * SETTINGS.fetch_timeout_ms
     assert epochs(quorum) == [1, 1, 1]
-
-
-def test_a_decision_that_was_put_before_its_process_was_refused_is_unknown(quorum, process):
-    quorum.roots[0].faults.append(VoterFault.LATE)
-    deny(*quorum.roots)
-
-    with pytest.raises(CommitOutcomeUnknownError, match="may be in the metadata log"):
-        process.decide("a")

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
@@ -25,15 +24,6 @@ def test_a_decision_whose_answer_was_lost_is_found_in_the_log(quorum, fault):
     assert process.read(from_offset=2) == [batch]
 
 
-def test_a_decision_that_was_lost_on_its_way_is_put_again_at_the_same_version(quorum):
-    process = quorum.process()
-    quorum.roots[0].faults.append(VoterFault.LOST_BEFORE)
-
-    process.decide("a")
-
-    assert process.names() == ["a"]
-
-
 def test_a_decision_that_can_still_land_is_unknown_and_the_next_one_excludes_it(quorum):
     process, (root,) = quorum.process(), quorum.roots
     root.faults.extend([VoterFault.LATE, VoterFault.LATE])
@@ -44,20 +34,6 @@ def test_a_decision_that_can_still_land_is_unknown_and_the_next_one_excludes_it(
     root.land()
 
     assert process.names() == ["b"]
-
-
-def test_a_decision_that_landed_late_is_replayed_before_the_next_one(quorum):
-    process, (root,) = quorum.process(), quorum.roots
-    root.faults.extend([VoterFault.LATE, VoterFault.LATE])
-    with pytest.raises(CommitOutcomeUnknownError):
-        process.decide("a")
-    root.land()
-
-    with pytest.raises(CommitConflictError):
-        process.decide("b", at=2)
-
-    process.decide("b")
-    assert process.names() == ["a", "b"]
 
 
 def test_a_root_that_is_away_is_the_only_voters_own_error(quorum):

@@ -42,14 +42,6 @@ def test_batches_of_an_epoch_are_one_run_and_a_change_of_voters_ends_one():
     ]
 
 
-def test_a_run_proves_itself_committed():
-    found = log(1, 1, 1)
-
-    assert found.proved_end == 3
-    assert merged(found).proved_end == 3
-    assert merged(found).cut_to(3).proved_end == 3
-
-
 @pytest.mark.parametrize("end", range(1, 6))
 def test_a_voter_that_ends_within_its_leaders_run_takes_the_rest_of_it(end):
     leaders = log(1, 1, 1, 1, 2, 2)

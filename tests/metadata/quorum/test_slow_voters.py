@@ -1,7 +1,5 @@
 """Voters that take their time: how long they are waited for, and when they are no quorum."""
 
-from itertools import count
-
 import pytest
 
 from kafka_on_spark.base.errors import QuorumUnavailableError
@@ -53,30 +51,6 @@ def test_where_most_voters_fail_a_slow_one_is_not_waited_for(quorum):
         process.names()
 
     assert quorum.clock.monotonic_ms() - began_ms < SETTINGS.call_timeout_ms
-
-
-def slow_in_elections(quorum, process, late):
-    """Have voters answer too late when they are asked who is to stand, the first `late` times."""
-    answers, asked = LateAnswers(quorum.clock, late=0), count()
-    ask = process.elections.ask
-
-    def ask_late(waiting, unwritable):
-        answers.late = int(next(asked) < late)
-        return ask(waiting, unwritable)
-
-    process.elections.ask = ask_late
-    process.tables._side_by_side = answers
-
-
-def test_voters_that_answer_elections_too_late_are_asked_until_the_time_is_up(quorum, process):
-    slow_in_elections(quorum, process, late=1000)
-    quorum.roots[0].is_offline = True
-    began_ms = quorum.clock.monotonic_ms()
-
-    with pytest.raises(QuorumUnavailableError, match="0 of 3 voters"):
-        process.names()
-
-    assert quorum.clock.monotonic_ms() - began_ms >= SETTINGS.call_timeout_ms
 
 
 def test_a_large_decision_has_the_time_that_its_voters_need_to_copy_it(

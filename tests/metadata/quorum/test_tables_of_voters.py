@@ -23,7 +23,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     RaftBatch,
     RaftLog,
-    TableChange,
     VoterTable,
 )
 from tests.metadata.quorum.voters import key, log, table
@@ -32,14 +31,6 @@ from tests.metadata.quorum.voters import key, log, table
 def standing(node, *epochs, epoch):
     found = table(node, *epochs)
     return found.apply(stand(found, epoch))
-
-
-def test_a_candidate_votes_for_itself_and_leads_nothing():
-    candidate = standing(0, 1, epoch=2)
-
-    assert candidate.is_candidate
-    assert not candidate.leads
-    assert candidate.vote == key(0)
 
 
 def test_nobody_stands_in_an_epoch_that_it_has_seen():
@@ -193,12 +184,6 @@ def decision(base, **named):
     return {"base_offset": base, "record_count": 2, "write_id": "w", **named}
 
 
-def test_a_decision_stands_at_the_leaders_end():
-    change = append(LEADER, 3, 4, **decision(4))
-
-    assert LEADER.apply(change).log.batches[-1] == RaftBatch(4, 6, 3, "w")
-
-
 def test_the_tail_comes_first():
     with pytest.raises(CommitConflictError):
         append(LEADER, 3, 3, **decision(4))
@@ -213,12 +198,3 @@ def test_a_log_that_has_gone_on_is_decided_on_anew():
 def test_nothing_is_appended_without_leading(leader):
     with pytest.raises(NotLeaderOrFollowerError):
         append(leader, 3, 4, **decision(4))
-
-
-def test_counters_are_only_raised():
-    with pytest.raises(AssertionError):
-        table(0, 1, epoch=3).apply(TableChange(quorum_epoch=2))
-    with pytest.raises(AssertionError):
-        table(0, 1, epoch=3, vote=1).apply(TableChange(vote=key(2)))
-    with pytest.raises(AssertionError):
-        table(0, 1, epoch=3, leader=1).apply(TableChange(leader=key(2)))

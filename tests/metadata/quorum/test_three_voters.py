@@ -1,7 +1,5 @@
 """Three voters: a decision is answered once a majority holds it, and a read is confirmed by one."""
 
-from contextlib import nullcontext
-
 import pytest
 
 from kafka_on_spark.base.errors import (
@@ -10,10 +8,9 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
     ReplicaLostError,
-    RootAccessDeniedError,
 )
 from kafka_on_spark.metadata.quorum.raft import adopt, fetch
-from tests.voter_fakes import MemoryQuorum, MemoryVoterLog
+from tests.voter_fakes import MemoryVoterLog
 
 
 def test_a_decision_is_answered_once_a_majority_holds_it(quorum, process):
@@ -23,20 +20,6 @@ def test_a_decision_is_answered_once_a_majority_holds_it(quorum, process):
 
     assert [len(root.writes) for root in quorum.roots] == [4, 4, 3]
     assert quorum.process("q").names() == ["first", "a"]
-
-
-def test_an_append_is_a_commit_a_voter_and_an_idle_read_looks_at_two(quorum, process):
-    end = process.read(from_offset=0)[-1].end_offset
-    before = [(root.commits, root.looks, root.loads) for root in quorum.roots]
-
-    process.decide("a", at=end)
-    process.read(from_offset=end + 1)
-
-    after = [(root.commits, root.looks, root.loads) for root in quorum.roots]
-    made = [
-        tuple(b - a for a, b in zip(*each, strict=True)) for each in zip(before, after, strict=True)
-    ]
-    assert made == [(1, 1, 0), (1, 1, 0), (1, 0, 0)]
 
 
 def test_what_was_last_seen_of_voters_is_told_without_a_look(quorum, process):
@@ -131,20 +114,6 @@ def test_a_leader_that_lacks_what_was_seen_committed_stops_everything(quorum, pr
         process.names()
 
 
-def test_upkeep_asks_no_voter_again_that_fails_until_that_answers(quorum, process, monkeypatch):
-    asked = []
-    monkeypatch.setattr(MemoryVoterLog, "maintain", lambda log: asked.append(log._key.node_id))
-    quorum.roots[2].is_offline = True
-    process.decide("a")
-
-    process.maintain()
-    assert asked == [0, 1]
-    quorum.roots[2].is_offline = False
-    process.decide("b")
-    process.maintain()
-    assert asked == [0, 1, 0, 1, 2]
-
-
 @pytest.mark.parametrize("failing, expected", [(None, [0, 1]), (1, [0, 2]), (2, [0, 1])])
 def test_who_may_write_is_asked_of_a_majority_and_first_of_those_that_are_well(
     quorum, process, monkeypatch, failing, expected
@@ -159,29 +128,6 @@ def test_who_may_write_is_asked_of_a_majority_and_first_of_those_that_are_well(
     process.check_writable()
 
     assert [*dict.fromkeys(asked)] == expected
-
-
-@pytest.mark.parametrize(
-    "denying, away, is_told",
-    [({1}, {2}, False), ({1, 2}, set(), True), ({1, 2, 3}, {4}, True), ({1, 2}, {3}, False)],
-)
-def test_a_voter_that_denies_is_told_only_if_those_that_are_away_would_not_do(
-    monkeypatch, denying, away, is_told
-):
-    voters = MemoryQuorum(3 if max(denying | away) < 3 else 5)
-    process = voters.process()
-    process.decide("first")
-
-    def check(log):
-        if log._key.node_id in denying:
-            raise RootAccessDeniedError("read-only")
-        if log._key.node_id in away:
-            raise KafkaStorageError("away")
-
-    monkeypatch.setattr(MemoryVoterLog, "check_writable", check)
-
-    with pytest.raises(RootAccessDeniedError) if is_told else nullcontext():
-        process.check_writable()
 
 
 def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process):

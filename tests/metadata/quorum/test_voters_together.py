@@ -73,10 +73,6 @@ def test_committed_is_what_a_majority_was_seen_to_hold(others, counted):
     assert seen(*others).counted_end == counted
 
 
-def test_a_decision_proves_what_is_before_it():
-    assert view_of(LEADER).committed_end == 3
-
-
 def test_what_the_log_proves_confirms_no_read():
     leader = table(0, 1, 3, leader=0)
 
@@ -90,12 +86,6 @@ def test_what_was_seen_at_different_times_is_enough_and_stands():
 
     assert view.seen(table(1, 1, 3, 3, epoch=4)).counted_end == 4
     assert view.seen(table(1, 1, 3, leader=0)).counted_end == 4
-
-
-def test_the_newest_leader_is_named_by_any_voter():
-    tables = {key(1): table(1, 1, epoch=3, leader=2), key(2): table(2, 1, leader=0)}
-
-    assert newest_leader(tables) == key(2)
 
 
 def test_two_leaders_of_the_newest_epoch_are_an_error():
@@ -149,12 +139,6 @@ def test_an_election_that_another_began_is_ended_if_it_may_be_won(other, epoch):
     chosen = decide_candidacy(VOTERS, readable(stands, other), waiting())
 
     assert chosen == Candidacy(key(1), epoch)
-
-
-def test_of_equal_logs_one_that_stands_goes_before_the_lowest_id():
-    tables = readable(table(0, 1, leader=0), table(1, 1), table(2, 1, epoch=7, vote=2))
-
-    assert decide_candidacy(VOTERS, tables, waiting(1)) == Candidacy(key(2), 7)
 
 
 def test_a_candidate_with_a_worse_log_is_passed_over():

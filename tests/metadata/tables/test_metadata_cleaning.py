@@ -72,19 +72,6 @@ def test_who_writes_a_checkpoint_cleans_the_root_of_so_many_files(log, monkeypat
     assert len(files_of(log) - active_of(log)) == max(replaced - deleted_max, 0)
 
 
-def test_what_was_merged_is_read_back_once(log, monkeypatch):
-    read, extents = [], voter_upkeep.batch_extents
-    monkeypatch.setattr(
-        voter_upkeep, "batch_extents", lambda *given: read.append(given) or extents(*given)
-    )
-
-    assert log.clean(FAR) > 0
-
-    assert 0 < len(read) <= len(active_of(log))
-    log.clean(FAR)
-    assert 0 < len(read) <= len(active_of(log))
-
-
 def test_replaced_files_stay_for_readers_that_planned_before(log):
     before = files_of(log)
 

@@ -76,15 +76,6 @@ def sizes(log):
     return pa.table(DeltaTable(log.uri).get_add_actions(flatten=True))["num_records"].to_pylist()
 
 
-def test_few_files_stay_however_long_the_log_grows(log):
-    end = append(log, 120)
-    before = len(sizes(log))
-    append(log, 120, first=120, end=end)
-
-    assert before < 30
-    assert len(sizes(log)) < 36
-
-
 def test_merge_that_loses_against_an_append_is_put_again(log, tmp_path, monkeypatch):
     end = append(log, 8)
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())

@@ -82,26 +82,6 @@ def test_few_commits_of_others_are_read_without_opening_the_table(log, follower,
     assert follower.read(from_offset=SEEN + 4) == []
 
 
-@pytest.mark.parametrize("way", ["read", "copied"])
-def test_what_a_process_has_committed_between_two_of_others_is_no_gap(log, follower, opened, way):
-    append(log, SEEN, 1)
-    follower.read(from_offset=SEEN)
-    append(follower, SEEN + 1, 1)
-    log.read(from_offset=SEEN)
-    append(log, SEEN + 2, 1)
-    follower.read(from_offset=SEEN + 2)
-    voter_log = follower.voter_log
-    opened.clear()
-
-    if way == "read":
-        found = voter_log.read(from_offset=SEEN, to_offset=SEEN + 3)
-    else:
-        found = voter_log.copy(voter_log.load().log.batches[-3:])
-
-    assert len(found) == 3
-    assert opened == []
-
-
 @pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
 def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
     log, follower, opened, followed
