@@ -4,7 +4,7 @@ import random
 import time
 
 from kafka_on_spark.base.errors import CommitConflictError
-from kafka_on_spark.store.delta import delta_log, log_cleaning
+from kafka_on_spark.store.delta import delta_log
 from tests.store.tables import commit, opened
 
 
@@ -50,21 +50,3 @@ def note_write_ids():
 
     delta_log.encode_commit = encode_and_note
     return noted
-
-
-def commit_for_ever(uri, acknowledgements):
-    """Commit, and send each acknowledged version and write id, until killed.
-
-    Checkpoints are written often and few commits are kept.
-    """
-    delta_log.CHECKPOINT_INTERVAL = 20
-    log_cleaning.COMMITS_KEPT = 200
-    log_cleaning.COMMITS_KEPT_MS = 0
-    noted = note_write_ids()
-    log = opened(uri)
-    acknowledgements.send("ready")
-    while True:
-        version = log.refresh()
-        commit(log, version)
-        acknowledgements.send((version + 1, noted[-1]))
-        log.checkpoint_if_due()

@@ -1,13 +1,11 @@
 """What a process counts: commits by outcome, decisions as they are replayed, in bounded memory."""
 
-from contextlib import suppress
-
 import pytest
 
 from kafka_on_spark.base.errors import NO_ERROR, KafkaOnSparkError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.probes import ProbeResult, count_probes
-from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
+from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.metadata_service import MetadataService, count_decisions
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
@@ -24,7 +22,6 @@ from kafka_on_spark.store.counts import (
     COMMITS,
     OTHERS,
     PROBE_MS,
-    SERIES_MAX,
     Counts,
     FigureName,
 )
@@ -163,14 +160,6 @@ def test_decisions_are_counted_by_partition(counts, decisions, counted):
     assert found(counts) == counted
 
 
-def test_decisions_on_a_topic_that_is_gone_are_no_error(counts):
-    gone = decided(MetadataImage(), changed(isr="1"), raised(3))
-
-    count_decisions(counts, MetadataImage(), gone, MetadataImage())
-
-    assert found(counts) == {}
-
-
 def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
     for topic in (TOPIC, "gone", OTHERS):
         counts.add(FigureName("BrokerTopicMetrics", "BytesIn"), 2, topic=topic)
@@ -193,35 +182,3 @@ def test_counts_whose_labels_are_known_begin_at_0(clock):
     count_decisions(counts, before, batches, before.replay(*batches))
     assert found(counts)["UncleanLeaderElections",] == 1
     assert found(counts)["IsrShrinks",] == 0
-
-
-def test_failures_of_probes_are_counted_from_the_first_answer_on(counts):
-    count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(2, 56, "away")])
-
-    assert found(counts) == {("failures", "1"): 0, ("failures", "2"): 1}
-
-
-def test_labels_beyond_the_bound_are_counted_together(counts):
-    figure = FigureName("BrokerTopicMetrics", "BytesIn")
-    for number in range(SERIES_MAX + 5):
-        counts.add(figure, 2, topic=f"t{number}")
-    counts.add(figure, 2, topic="t0")
-
-    metrics = {each.labels["topic"]: each.value for each in counts.metrics()}
-    assert len(metrics) == SERIES_MAX + 1
-    assert metrics["t0"] == 4
-    assert metrics[OTHERS] == 10
-
-
-def test_a_time_on_a_bound_is_below_it_and_an_endless_one_above_all(counts, clock):
-    figure = FigureName("Probe", "ms")
-    for took_ms in (0, 1, 1.5, 10**9):
-        counts.add(figure, took_ms)
-    with suppress(ZeroDivisionError), counts.timed(figure):
-        clock.advance(5)
-        raise ZeroDivisionError
-
-    [times] = counts.metrics()
-    assert times.buckets[:3] == (("1.0", 2), ("2.5", 3), ("5.0", 4))
-    assert times.buckets[-2:] == (("120000.0", 4), ("+Inf", 5))
-    assert (times.value, times.sum_ms) == (5, 10**9 + 7.5)

@@ -3,12 +3,10 @@
 import logging
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
 from tests.store.panics import PanicException
@@ -25,11 +23,6 @@ def often(monkeypatch):
 
 def checkpoints(uri):
     return [int(name[:20]) for name in names_in_log(uri) if name.endswith("checkpoint.parquet")]
-
-
-def commit_in_lock(log):
-    with log.lock:
-        commit(log, log.version)
 
 
 def record(value):
@@ -63,41 +56,6 @@ def test_of_two_committers_the_one_that_has_put_the_due_version_writes_the_check
 
     assert checkpoints(uri) == [11]
     commit(other, other.version)
-
-
-def test_commits_go_on_while_a_checkpoint_is_written(log, uri, monkeypatch):
-    commit_times(log, 9)
-    make = DeltaTable.create_checkpoint
-
-    def make_after_a_commit(table):
-        with ThreadPoolExecutor(1) as other_thread:
-            other_thread.submit(commit_in_lock, log).result(timeout=60)
-        make(table)
-
-    monkeypatch.setattr(DeltaTable, "create_checkpoint", make_after_a_commit)
-    log.checkpoint_if_due()
-
-    assert checkpoints(uri) == [10]
-    assert opened(uri).counters() == log.counters() == {"count": 11}
-
-
-def test_two_that_write_the_same_checkpoint_at_once_do_no_harm(log, uri, monkeypatch):
-    commit_times(log, 9)
-    other = opened(uri)
-    commit_times(other, 2)
-    log.refresh()
-    make = DeltaTable.create_checkpoint
-
-    def race(table):
-        monkeypatch.setattr(DeltaTable, "create_checkpoint", make)
-        other.checkpoint_if_due()
-        make(table)
-
-    monkeypatch.setattr(DeltaTable, "create_checkpoint", race)
-    log.checkpoint_if_due()
-
-    assert checkpoints(uri) == [12]
-    assert opened(uri).counters() == {"count": 12}
 
 
 def test_a_checkpoint_that_is_not_what_the_table_holds_is_set_aside(log, uri, monkeypatch, caplog):
@@ -134,17 +92,6 @@ def test_a_checkpoint_is_of_counted_commits_only(log, uri):
     assert DeltaTable(uri).version() == 11
 
 
-def test_new_handle_does_not_make_again_what_is_there(log, uri):
-    commit_times(log, 10)
-    log.checkpoint_if_due()
-    other = opened(uri)
-    commit_times(other, 2)
-
-    other.checkpoint_if_due()
-
-    assert checkpoints(uri) == [11]
-
-
 @pytest.mark.parametrize(
     "failure", [OSError("disk full"), RuntimeError("odd"), ValueError(), PanicException("odd")]
 )
@@ -163,17 +110,3 @@ def test_checkpoint_that_fails_fails_nothing(log, monkeypatch, caplog, failure, 
     assert "no checkpoint" in caplog.text
     assert log.refresh() == 10
     commit(log, 10)
-
-
-def test_checkpoint_does_not_move_the_version_that_decisions_are_made_on(log, uri):
-    commit_times(log, 9)
-    rival = opened(uri)
-    commit(rival, 10)
-
-    log.checkpoint_if_due()
-
-    assert log.version == 10
-    assert not log.is_still_at(log.version)
-    with pytest.raises(CommitConflictError):
-        commit(log, 10)
-    assert log.refresh() == 11

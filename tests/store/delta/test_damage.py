@@ -12,7 +12,6 @@ import pytest
 
 from kafka_on_spark.base.errors import (
     CommitConflictError,
-    CommitOutcomeUnknownError,
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
@@ -99,20 +98,6 @@ def test_a_commit_without_bytes_is_a_version_without_actions(log, uri, checks, v
     assert not commit_file(uri, version).read_bytes()
 
 
-def test_a_commit_without_bytes_is_checked_twice_and_no_more(log, uri, checks):
-    _, pauses = checks
-    empty(commit_file(uri, LAST))
-    after = opened(uri)
-    assert len(pauses) == 1
-
-    after.refresh()
-    commit(after, LAST)
-    after.refresh()
-
-    assert len(pauses) == 1
-    assert opened(uri).counters_of("count") == [LAST + 1]
-
-
 def test_a_commit_that_has_its_bytes_at_the_second_check_was_being_written(log, uri, checks):
     happens, _ = checks
     content = commit_file(uri, LAST).read_bytes()
@@ -123,20 +108,6 @@ def test_a_commit_that_has_its_bytes_at_the_second_check_was_being_written(log, 
         opened(uri)
 
     assert opened(uri).counters_of("count") == [LAST]
-
-
-def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
-    log, uri, impatient, checks
-):
-    empty(commit_file(uri, LAST + 1))
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, LAST)  # the empty one has no writer to name
-    assert log.refresh() == LAST + 1
-    commit(log, LAST + 1)
-
-    assert not commit_file(uri, LAST + 1).read_bytes()
-    assert opened(uri).counters_of("count") == [LAST + 2]
 
 
 @pytest.mark.damaged("a table's first commit says nothing")
@@ -188,24 +159,6 @@ def test_a_failure_to_read_is_the_roots_and_nothing_is_half_known_after_it(log, 
     assert not log.is_still_at(LAST)
     assert log.refresh() == LAST + 3
     assert log.counters_of("count") == [LAST + 3]
-
-
-@pytest.mark.parametrize("is_put", [True, False])
-def test_a_process_that_is_to_end_ends(log, monkeypatch, is_put):
-    put = CommitFiles.put
-
-    def stop(*args, **named):
-        if is_put:
-            put(*args, **named)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as stopping:
-        stopping.setattr(CommitFiles, "put", stop)
-        with pytest.raises(KeyboardInterrupt):
-            commit(log, log.version)
-
-    assert log.version == LAST
-    assert log.refresh() == (LAST + 1 if is_put else LAST)
 
 
 @pytest.mark.damaged("its protocol is")

@@ -59,13 +59,6 @@ def test_counters_that_the_newest_commit_lacks_are_found_before_it(log, uri):
     assert opened(uri).counters_of("offset", "count", "never") == [7, 3, None]
 
 
-def test_counters_of_a_commit_without_bytes_are_those_before_it(log, uri):
-    commit(log, 1, offset=7)
-    commit_file(uri, 3).write_bytes(b"")
-
-    assert opened(uri).counters_of("count", "offset") == [2, 7]
-
-
 @pytest.mark.parametrize("at_version", [0, 2, 5])
 def test_commit_decided_on_another_version_than_was_read_conflicts(log, at_version):
     with pytest.raises(CommitConflictError):
@@ -91,37 +84,6 @@ def test_commit_that_failed_once_is_settled_by_committing_the_same_again(
 
     assert len(tries) == 2
     assert write_ids(uri)[2:] == [tries[0]] == [tries[1]]
-
-
-def test_commit_that_lands_while_it_is_tried_again_is_committed_once(log, uri, monkeypatch):
-    tries = []
-
-    def land_late(*args, **kwargs):
-        tries.append(kwargs)
-        if len(tries) == 1:
-            raise KafkaStorageError("operation timed out")
-        assert PUT(*args, **kwargs)  # the first try's request, which was still under way
-        return PUT(*args, **kwargs)
-
-    on_put(monkeypatch, land_late)
-
-    commit(log, 1)
-
-    assert len(write_ids(uri)) == 3
-
-
-def test_commit_whose_version_a_rival_took_is_a_conflict(log, uri, monkeypatch, failure):
-    def lose_the_race(*args, **kwargs):
-        on_put(monkeypatch, PUT)
-        commit(opened(uri), 1)
-        raise failure
-
-    on_put(monkeypatch, lose_the_race)
-
-    with pytest.raises(CommitConflictError):
-        commit(log, 1)
-
-    assert len(write_ids(uri)) == 3
 
 
 @pytest.mark.damaged("the commit .* can't be read")

@@ -2,7 +2,6 @@
 
 import errno
 import os
-from pathlib import Path
 
 import pytest
 
@@ -77,31 +76,6 @@ def test_commit_whose_put_lost_its_answer_is_flushed_before_it_counts(
     assert flushed == [str(commit_file(uri, 2)), f"{uri}/_delta_log"]
 
 
-def test_commits_of_others_are_flushed_before_they_are_counted(log, uri, flushed):
-    commit_times(opened(uri), 2)
-    flushed.clear()
-
-    log.refresh()
-
-    assert flushed == [str(commit_file(uri, 2)), str(commit_file(uri, 3)), f"{uri}/_delta_log"]
-
-
-def test_new_handle_flushes_the_newest_checkpoint_and_what_follows_it(log, uri, flushed):
-    commit_times(log, 10)
-    log.checkpoint_if_due()
-    commit_times(log, 1)
-    flushed.clear()
-
-    opened(uri)
-
-    assert [os.path.basename(path).lstrip("0") for path in flushed] == [
-        "11.checkpoint.parquet",
-        "11.json",
-        "12.json",
-        "_delta_log",
-    ]
-
-
 def test_new_handle_leaves_alone_what_another_is_just_writing(log, uri, flushed):
     path = commit_file(uri, 2).with_name(f"_{'a' * 32}.tmp")
     path.write_text("half")
@@ -117,25 +91,6 @@ def test_table_that_leaves_flushing_to_the_system_is_not_flushed(uri, flushed):
     log.checkpoint_if_due()
 
     assert flushed == []
-
-
-@pytest.mark.parametrize("hint", [None, b"garbage"])
-def test_what_a_checkpoint_sums_up_is_flushed_before_it(uri, flushed, hint):
-    """It would outlive the commits: deletions of commits rest on it."""
-    create(uri, is_flushed=False)
-    log = opened(uri, is_flushed=False)
-    commit_times(log, 10)
-    if hint is not None:
-        commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(hint)
-    log.checkpoint_if_due()
-
-    assert flushed == [
-        *(str(commit_file(uri, version)) for version in range(11)),
-        f"{uri}/_delta_log",
-        f"{uri}/_delta_log/{10:020d}.checkpoint.parquet",
-        f"{uri}/_delta_log/_last_checkpoint",
-        f"{uri}/_delta_log",
-    ]
 
 
 def test_commits_that_are_cleaned_keep_no_checkpoint_from_being_written(uri, monkeypatch):
@@ -231,18 +186,6 @@ def _too_many_files(files, paths):
         raise KafkaStorageError("can't flush") from error
 
 
-def test_file_written_if_absent_is_flushed_with_its_folder(root, flushed):
-    files = RootFiles(str(root), OPTIONS)
-
-    assert files.write_if_absent(f"{root}/snapshots/1", b"bytes")
-
-    assert flushed[0].endswith(".tmp")
-    assert flushed[1:] == [f"{root}/snapshots"]
-    assert not files.write_if_absent(f"{root}/snapshots/1", b"other")
-    assert files.read(f"{root}/snapshots/1", 100) == b"bytes"
-    assert os.listdir(root / "snapshots") == ["1"]
-
-
 @pytest.mark.parametrize("operation", ["write", "write_if_absent"])
 def test_file_that_did_not_fit_leaves_nothing_behind(root, failing, operation):
     failing(".tmp", errno.ENOSPC)
@@ -268,16 +211,6 @@ def test_what_is_not_local_is_not_flushed(flushed):
     RootFiles("s3://bucket", OPTIONS).flush(["s3://bucket/segment"])
 
     assert flushed == []
-
-
-def test_several_files_are_flushed_when_all_are_written_and_named_after_that(root, flushed):
-    files = [(f"{root}/{name}", [name.encode() * 3, b"."]) for name in ("a", "b", "c")]
-
-    RootFiles(str(root), OPTIONS).write_all(files)
-
-    assert [os.path.basename(path)[0] for path in flushed] == ["_", "_", "_"]
-    assert [Path(path).read_bytes() for path, _ in files] == [b"aaa.", b"bbb.", b"ccc."]
-    assert sorted(os.listdir(root)) == ["a", "b", "c"]
 
 
 def _breaks():

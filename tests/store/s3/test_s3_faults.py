@@ -1,7 +1,6 @@
 """A commit on S3 whose store fails: it never gets a wrong answer."""
 
 import logging
-import threading
 import time
 import traceback
 from itertools import count
@@ -179,48 +178,11 @@ def test_commit_whose_answers_are_all_lost_is_read_back(log, uri, options, store
     assert id_at(uri, 2, options) == written[0]
 
 
-def test_commit_that_landed_and_can_not_be_read_back_is_unknown(log, store):
-    store.order(Kind.DROP_AFTER)
-    for method in ("GET", "HEAD"):
-        store.order(Kind.DENIED, method=method, count=FOR_EVER)
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, 1)
-
-    store.recover()
-    assert log.refresh() == 2
-
-
 def test_no_put_asks_before_it_sends_since_a_client_waits_for_that_without_limit(log, store):
     """Else a store that hangs holds a commit for minutes, whatever time its options give."""
     commit(log, 1)
 
     assert store.asking == []
-
-
-@pytest.mark.parametrize("kind", [Kind.LATE], ids=lambda kind: kind.name)
-def test_commit_that_lands_after_one_was_told_unknown_is_found(
-    log, uri, options, store, written, monkeypatch, kind
-):
-    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS", 0.0)
-    monkeypatch.setattr(store, "late_until", threading.Event())
-    store.order(kind)
-    store.order(Kind.DENIED, count=FOR_EVER)
-
-    try:
-        with pytest.raises(CommitOutcomeUnknownError):
-            commit(log, 1)
-        assert id_at(uri, 2, options) is None
-    finally:
-        store.late_until.set()
-    store.recover()
-
-    end = time.monotonic() + 60
-    while id_at(uri, 2, options) is None:
-        assert time.monotonic() < end, "the late commit does not land"
-        time.sleep(0.02)
-    assert id_at(uri, 2, options) == written[0]
-    assert log.refresh() == 2
 
 
 UNANSWERED = [Kind.ERROR_BEFORE, Kind.DENIED, Kind.DROP_BEFORE]
@@ -254,16 +216,6 @@ def test_store_that_does_not_answer_is_no_damage_and_no_loss(
     assert log.refresh() == 2
 
 
-def test_the_commits_of_a_table_that_is_opened_are_read_side_by_side(log, uri, options, store):
-    commit_times(log, 12)
-    store.at_once_max = 0
-    store.order(Kind.SLOW, method="GET", count=12)
-
-    assert opened(uri, options).version == 13
-    # A client sends all at once; how soon the server takes them is its own matter.
-    assert store.at_once_max >= 2
-
-
 @pytest.mark.parametrize("kind", MET_BY_ALL)
 def test_a_table_is_opened_through_a_failure_of_one_of_its_commits(log, uri, options, store, kind):
     commit_times(log, 3)
@@ -275,23 +227,6 @@ def test_a_table_is_opened_through_a_failure_of_one_of_its_commits(log, uri, opt
     assert opens in (None, KafkaStorageError)
     store.recover()
     assert opened(uri, options).version == 4
-
-
-LANDED = [Kind.ERROR_AFTER, Kind.CONFLICT_AFTER, Kind.DROP_AFTER, Kind.HANG]
-
-
-@pytest.mark.parametrize("retries", ["1", *(pytest.param(each, marks=LONG) for each in "03")])
-@pytest.mark.parametrize("kind", LANDED, ids=lambda kind: kind.name)
-def test_a_put_that_landed_and_whose_answer_was_lost_is_this_callers(uri, store, kind, retries):
-    """The client's own second put finds the first in its place."""
-    files = RootFiles(uri, StorageOptions(store.options(kind, max_retries=retries)))
-    path = commit_path(uri, 0)
-    store.order(kind)
-
-    assert files.write_if_absent(path, b"mine")
-
-    assert store.struck == [kind]
-    assert files.read(path, 10) == b"mine"
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
