@@ -72,14 +72,6 @@ def test_a_hint_lies_where_the_voters_are_by_now(roots):
     assert (roots[1] / "hint").read_bytes() == b"2"
 
 
-def test_a_root_that_failed_is_asked_last_for_any_hint(roots):
-    several = hint_roots(*roots)
-    roots[0].rmdir()
-    several.write("hint", b"1")
-
-    assert [each.url for each in several.in_turn()] == [str(roots[1]), str(roots[0])]
-
-
 def test_a_pipe_blocks_no_process_and_is_replaced(file, roots):
     os.mkfifo(roots[0] / "hint")
     assert list(file.contents("hint")) == []
@@ -100,10 +92,3 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path, roots):
     file.write("hint", b"2")
     assert (tmp_path / "elsewhere").read_bytes() == b"1"
     assert list(file.contents("hint")) == [b"2"]
-
-
-def test_a_file_of_a_terabyte_is_not_read(file, roots):
-    with open(roots[0] / "hint", "wb") as large:
-        large.truncate(2**40)
-
-    assert list(file.contents("hint")) == []

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log import operations
 from kafka_on_spark.log.producer_state import producers_file_name
 from tests.builders import disk, stamp
-from tests.contract.logs import EPOCH, append, created, drop_below, merge, names_of
+from tests.contract.logs import append, created, drop_below, merge, names_of
 from tests.store.s3.faulty_s3 import Kind
 
 ORPHAN = "0-" + "a" * 32 + "-" + "b" * 32 + ".parquet"
@@ -88,17 +87,6 @@ def test_what_was_merged_away_is_told_and_the_merged_file_is_not(disks, address)
     assert names_of(state_of(disks, address)) == [merged.segment.file_name]
 
 
-def test_what_was_cut_off_is_told(disks, address):
-    log = disks.replicas.open(address)
-    state = log.load()
-    last = names_of(replace(state, batches=state.batches[-1:]))
-
-    cut = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=4, floor=0)
-    log.commit(state, cut)
-
-    assert sorted(disks.folders.removed_at_ms(address)) == last
-
-
 def test_files_are_deleted_once_and_no_other_goes(disks, address):
     removed = drop_below(disks, address, 2)
     kept = names_of(state_of(disks, address))
@@ -137,20 +125,6 @@ def test_the_number_of_the_producers_file_that_counts_is_of_the_state_that_was_l
     assert (cleaner.load().log_start_offset, cleaner.producers_number) == (2, 2)
     found = [each for each in disks.folders.names(address) if each.startswith("producers-")]
     assert found == [producers_file_name(1), producers_file_name(2)]
-
-
-def test_of_the_producers_files_that_which_counts_is_enough(disks):
-    address = disks.addresses[1]
-    created(disks, address)
-    for sequence in range(3):
-        append(disks, address, 1, producer=stamp(sequence))
-    for end in (1, 2):
-        drop_below(disks, address, end)
-    before = state_of(disks, address)
-
-    disks.folders.delete(address, [producers_file_name(1)])
-
-    assert disks.reopened().open(address).load() == before
 
 
 CALLS = {

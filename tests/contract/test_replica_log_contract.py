@@ -168,30 +168,6 @@ def test_emptied_log_may_go_on_with_a_batch_from_below_its_start(disks, replica,
     assert_reopens_as(disks, address, after)
 
 
-def test_fence_and_truncation_are_one_commit(replica):
-    before = run(replica, lead(0), write("a"), write("b"))
-
-    after = run(replica, lambda state: adopt(state, 1, cut=Offset(1)))
-
-    assert after.version == before.version + 1
-    assert (text_of(after), after.leader_epoch, after.log_end_offset) == ("0:a", 1, 1)
-
-
-def test_truncated_offsets_are_given_again(disks, replica, address):
-    run(
-        replica,
-        lead(0),
-        write("a"),
-        write("b", "1 2"),
-        lambda state: adopt(state, 1, cut=Offset(1)),
-    )
-
-    after = run(replica, write("c", "2"))
-
-    assert text_of(after) == "0:a 1:cc"
-    assert_reopens_as(disks, address, after)
-
-
 def test_producers_whose_headers_went_survive_checkpoints(disks, replica, address):
     run(
         replica, lead(0), write("a", producer=stamp(4)), write("b", producer=stamp(5, producer="q"))
@@ -248,15 +224,6 @@ def test_two_handles_of_one_table_never_both_win(disks, replica, address):
         zombie.commit(state, append(state, staged("a")))
 
     assert zombie.load() == newest
-
-
-def test_an_open_handle_sees_what_another_committed(disks, replica, address):
-    other = disks.reopened().open(address)
-    other.load()
-
-    after = run(replica, lead(0), write("a", "1 1"), write("b"))
-
-    assert other.load() == after
 
 
 def test_missing_table_is_a_lost_replica(disks, address):
