@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp
@@ -200,3 +201,33 @@ def found(report, invariant, plant=None, **where):
     raise AssertionError(
         f"no finding of {invariant} at {where} in\n" + "\n".join(map(str, report.findings))
     )
+
+
+@dataclass
+class Flaw:
+    """What a check is to find: an invariant at a place, with these words, and `only` these ids at all,
+    or none that is `absent`."""
+
+    invariant: str
+    plant: Plant | None = None
+    words: str = ""
+    only: set[str] | None = None
+    absent: set[str] = field(default_factory=set)
+    where: dict = field(default_factory=dict)
+
+    def check(self, report):
+        assert self.words in found(report, self.invariant, self.plant, **self.where).sentence
+        assert self.only is None or report.invariants == self.only
+        assert not self.absent & report.invariants
+
+
+def flaw(invariant, plant=None, words="", *, only=None, absent=(), **where) -> Flaw:
+    return Flaw(invariant, plant, words, only, set(absent), where)
+
+
+class Planted(list):
+    """Functions that plant a fault and return what is to be found, each a case by its name."""
+
+    def __call__(self, plant):
+        self.append(pytest.param(plant, id=plant.__name__.replace("_", " ")))
+        return plant

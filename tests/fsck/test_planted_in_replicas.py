@@ -10,65 +10,59 @@ from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
 from tests.builders import entry
 from tests.fsck.lives import TOPIC, replica
-from tests.fsck.plants import Plant, changed, commit_records, found, registration, watermark
+from tests.fsck.plants import (
+    Plant,
+    Planted,
+    changed,
+    commit_records,
+    flaw,
+    found,
+    registration,
+    watermark,
+)
+
+planted = Planted()
 
 
-def test_i1_an_in_sync_replica_that_was_rolled_back(life, follower):
+@planted
+def i1_an_in_sync_replica_that_was_rolled_back(life, leader, follower):
     end = follower.state.batches[-1].base_offset
     version = follower.roll_back()
-
-    report = life.fsck()
-
-    sentence = found(report, "I1", follower, version=version, offset=end).sentence
-    assert sentence == (
-        f"the replica is in sync and ends at {end}, below the high watermark {end + 2}"
-    )
-    assert "I2" not in report.invariants
-    assert "I3" not in report.invariants
+    words = f"the replica is in sync and ends at {end}, below the high watermark {end + 2}"
+    return flaw("I1", follower, words, absent={"I2", "I3"}, version=version, offset=end)
 
 
-def test_i1_an_in_sync_replica_without_a_table(life, follower):
-    folder = follower.folder
-    folder.rename(folder.with_name("moved"))
-
-    finding = found(life.fsck(), "I1", follower)
-
-    assert finding.sentence.startswith("the replica is lost: there is no table at ")
+@planted
+def i1_an_in_sync_replica_without_a_table(life, leader, follower):
+    follower.folder.rename(follower.folder.with_name("moved"))
+    return flaw("I1", follower, "the replica is lost: there is no table at ")
 
 
-def test_i1_a_high_watermark_that_counted_a_replica_before_it_was_there(life, follower, leader):
+@planted
+def i1_a_high_watermark_that_counted_a_replica_before_it_was_there(life, leader, follower):
     # The leader alone has the new batch; the follower gets it after it was counted, or never.
     batch = leader.batch(b"new")
     leader.append(batch)
     end = batch.end_offset
     commit_records(life, watermark(registration(life), life, end, log_end_offset=end))
-
-    finding = found(life.fsck(), "I1", follower, offset=end)
-
-    assert finding.sentence.startswith(f"the high watermark moved to {end} under leadership ")
+    return flaw("I1", follower, f"the high watermark moved to {end} under leadership ", offset=end)
 
 
-def test_i2_a_leader_that_was_rolled_back(life, leader):
+@planted
+def i2_a_leader_that_was_rolled_back(life, leader, follower):
     end = leader.state.batches[-1].base_offset
     version = leader.roll_back()
-
-    report = life.fsck()
-
-    finding = found(report, "I2", leader, version=version, offset=end)
-    assert finding.sentence == f"the leader lacks the committed records [{end}, {end + 2})"
-    found(report, "I9", leader)
-    assert "I3" not in report.invariants
+    words = f"the leader lacks the committed records [{end}, {end + 2})"
+    return flaw("I2", leader, words, absent={"I3"}, version=version, offset=end)
 
 
-def test_i3_all_replicas_rolled_back(life, leader):
+@planted
+def i3_all_replicas_rolled_back(life, leader, follower):
     end = leader.state.batches[-1].base_offset
     for broker_id in registration(life).replicas:
         Plant(life, broker_id).roll_back()
-
-    finding = found(life.fsck(), "I3", offset=end)
-
-    assert finding.sentence == f"no assigned replica has the committed record at {end}"
-    assert finding.place.partition == (TOPIC, 0)
+    words = f"no assigned replica has the committed record at {end}"
+    return flaw("I3", None, words, offset=end, partition=(TOPIC, 0))
 
 
 def test_i3_is_not_said_of_records_that_an_absent_disk_may_have(life, leader):
@@ -86,124 +80,109 @@ def test_i3_is_not_said_of_records_that_an_absent_disk_may_have(life, leader):
     life.disks.give_back(third)
 
 
-def test_i4_two_batches_of_one_leadership_at_one_offset(life, leader, follower):
+@planted
+def i4_two_batches_of_one_leadership_at_one_offset(life, leader, follower):
     # Above the high watermark, where nothing else than log matching forbids it.
     leader.append(leader.batch(b"one"))
     base = follower.state.log_end_offset
     version = follower.append(follower.batch(b"another"), operation="append_fetched")
-
-    report = life.fsck()
-
-    finding = found(report, "I4", follower, version=version, offset=base)
-    led = f"broker {leader.broker_id}, which led then, has the right one"
-    assert finding.sentence.endswith(led)
-    assert report.invariants == {"I4"}
+    words = f"broker {leader.broker_id}, which led then, has the right one"
+    return flaw("I4", follower, words, only={"I4"}, version=version, offset=base)
 
 
-def test_i4_one_batch_behind_two_different_ones(life, leader, follower):
+@planted
+def i4_one_batch_behind_two_different_ones(life, leader, follower):
     # A follower that has another batch before the one that both have.
-    one, other = leader.batch(b"one"), follower.batch(b"other")
-    leader.append(one)
-    follower.append(other, operation="append_fetched")
+    leader.append(leader.batch(b"one"))
+    follower.append(follower.batch(b"other"), operation="append_fetched")
     shared = leader.batch(b"shared")
     source = leader.folder / shared.segments[0].file_name
     (follower.folder / source.name).write_bytes(source.read_bytes())
     leader.append(shared)
     version = follower.append(shared, operation="append_fetched")
+    return flaw("I4", follower, version=version, offset=shared.base_offset)
 
-    found(life.fsck(), "I4", follower, version=version, offset=shared.base_offset)
 
-
-def test_i5_a_batch_of_an_older_leadership_behind_a_newer_one(life, follower):
+@planted
+def i5_a_batch_of_an_older_leadership_behind_a_newer_one(life, leader, follower):
     batch = follower.batch(b"old", leader_epoch=0)
     version = follower.append(batch, operation="append_fetched")
-
-    finding = found(life.fsck(), "I5", follower, version=version, offset=batch.base_offset)
-
-    assert finding.sentence.startswith("a batch of leadership 0 stands behind one of ")
+    words = "a batch of leadership 0 stands behind one of "
+    return flaw("I5", follower, words, version=version, offset=batch.base_offset)
 
 
-def test_i5_a_table_fenced_at_a_leadership_that_the_metadata_does_not_know(life, follower):
-    version = follower.commit(
-        "adopt", leader_epoch=99, log_end_offset=follower.state.log_end_offset
-    )
-
-    finding = found(life.fsck(), "I5", follower, version=version)
-
-    assert finding.sentence.endswith("the metadata went back")
+@planted
+def i5_a_table_fenced_at_a_leadership_that_the_metadata_does_not_know(life, leader, follower):
+    end = follower.state.log_end_offset
+    version = follower.commit("adopt", leader_epoch=99, log_end_offset=end)
+    return flaw("I5", follower, "the metadata went back", version=version)
 
 
-def test_i6_records_appended_to_a_replica_that_does_not_lead(life, follower):
+@planted
+def i6_records_appended_to_a_replica_that_does_not_lead(life, leader, follower):
     batch = follower.batch(b"mine")
     version = follower.append(batch, operation="append")
-
-    report = life.fsck()
-
-    finding = found(report, "I6", follower, version=version, offset=batch.base_offset)
-    epoch = follower.state.leader_epoch
-    assert finding.sentence == (
-        f"records of leadership {epoch} were appended here, and broker"
-        f" {registration(life).leader} led it"
-    )
-    assert report.invariants == {"I6"}
+    words = f"were appended here, and broker {leader.broker_id} led it"
+    return flaw("I6", follower, words, only={"I6"}, version=version, offset=batch.base_offset)
 
 
-@pytest.mark.parametrize("shift", [1, -1], ids=["gap", "overlap"])
-def test_i10_a_batch_that_does_not_begin_where_the_log_ends(life, leader, shift):
+def astray(leader, shift):
     batch = leader.batch(b"astray", base_offset=leader.state.log_end_offset + shift)
     version = leader.append(batch)
+    return flaw("I10", leader, version=version, offset=batch.base_offset)
 
-    found(life.fsck(), "I10", leader, version=version, offset=batch.base_offset)
+
+@planted
+def i10_a_batch_that_begins_behind_the_end_of_the_log(life, leader, follower):
+    return astray(leader, 1)
 
 
-def test_i10_a_log_that_does_not_end_where_it_says(life, leader):
+@planted
+def i10_a_batch_that_begins_before_the_end_of_the_log(life, leader, follower):
+    return astray(leader, -1)
+
+
+@planted
+def i10_a_log_that_does_not_end_where_it_says(life, leader, follower):
     batch = leader.batch(b"a")
-    version = leader.append(batch, log_end_offset=batch.end_offset + 1)
-
-    finding = found(life.fsck(), "I10", leader, version=version)
-
-    assert finding.sentence == (
-        f"the log says that it ends at {batch.end_offset + 1}, its batches end at"
-        f" {batch.end_offset}"
-    )
+    end = batch.end_offset
+    version = leader.append(batch, log_end_offset=end + 1)
+    words = f"the log says that it ends at {end + 1}, its batches end at {end}"
+    return flaw("I10", leader, words, version=version)
 
 
-def test_i10_a_fault_that_a_later_version_has_mended_is_found_in_the_history(life, leader):
-    [batch] = leader.chained([leader.batch(b"a", base_offset=leader.state.log_end_offset + 1)])
+@planted
+def i10_a_fault_that_a_later_version_has_mended(life, leader, follower):
     end = leader.state.log_end_offset
+    [batch] = leader.chained([leader.batch(b"a", base_offset=end + 1)])
     version = leader.append(batch)
     leader.commit("adopt", removes=[batch], log_end_offset=end)
-
-    report = life.fsck()
-
-    found(report, "I10", leader, version=version, offset=batch.base_offset)
+    return flaw("I10", leader, version=version, offset=batch.base_offset)
 
 
-def producer_stamp(sequence, *, epoch=0, producer_id="p"):
-    return ProducerStamp(
+def appended(leader, sequence, *, epoch=0, producer_id="p"):
+    """Append a record of a producer; return the commit's version and the record's offset."""
+    stamp = ProducerStamp(
         producer_id=producer_id, producer_epoch=epoch, sequence=sequence, payload_digest=1
     )
+    batch = leader.batch(b"a", producer=stamp)
+    return {"version": leader.append(batch), "offset": batch.base_offset}
 
 
-@pytest.mark.parametrize("sequence", [9, 3], ids=["the last again", "an older one"])
-def test_i11_a_sequence_that_stands_in_the_log_already(life, leader, sequence):
-    batch = leader.batch(b"twice", producer=producer_stamp(sequence))
-    version = leader.append(batch)
-
-    finding = found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
-
-    assert finding.sentence == f"sequence {sequence} of producer 'p' stands behind 9"
+@planted
+def i11_the_last_sequence_again(life, leader, follower):
+    return flaw("I11", leader, "sequence 9 of producer 'p' stands behind 9", **appended(leader, 9))
 
 
-def test_i11_a_sequence_that_retention_has_removed_is_remembered(life, leader):
-    state = leader.state
-    last = state.batches[-1]
-    log = replica(life.disks.image, leader.broker_id)
-    log.commit(state, operations.advance_log_start(log.load(), last.end_offset))
-    batch = leader.batch(b"twice", producer=producer_stamp(9))
-    version = leader.append(batch)
+@planted
+def i11_an_older_sequence_again(life, leader, follower):
+    return flaw("I11", leader, "sequence 3 of producer 'p' stands behind 9", **appended(leader, 3))
 
-    found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
+
+@planted
+def i11_a_sequence_that_retention_has_removed(life, leader, follower):
+    with_producers(life, leader, lambda entries: entries)
+    return flaw("I11", leader, **appended(leader, 9))
 
 
 def with_producers(life, leader, entries):
@@ -214,22 +193,20 @@ def with_producers(life, leader, entries):
     return log.commit(state, replace(change, producers=entries(change.producers)))
 
 
-def test_i11_headers_that_go_without_a_new_producer_state(life, leader):
+@planted
+def i11_headers_that_go_without_a_new_producer_state(life, leader, follower):
     after = with_producers(life, leader, lambda entries: None)
-
-    finding = found(life.fsck(), "I11", leader, version=after.version)
-
-    assert (
-        finding.sentence == "headers of producers were removed, and no new producer state was named"
-    )
+    words = "headers of producers were removed, and no new producer state was named"
+    return flaw("I11", leader, words, version=after.version)
 
 
-def test_i11_a_producer_state_that_lacks_a_producer(life, leader):
+LACKS = "the producer state lacks producer 'p', whose appends went"
+
+
+@planted
+def i11_a_producer_state_that_lacks_a_producer(life, leader, follower):
     after = with_producers(life, leader, lambda entries: {})
-
-    finding = found(life.fsck(), "I11", leader, version=after.version)
-
-    assert finding.sentence == "the producer state lacks producer 'p', whose appends went"
+    return flaw("I11", leader, LACKS, version=after.version)
 
 
 def expire(life):
@@ -244,99 +221,63 @@ def expire(life):
     return epoch
 
 
-def of_producers(life):
-    return [each.sentence for each in life.fsck().findings if each.invariant == "I11"]
-
-
 def test_of_an_id_that_came_back_a_log_may_have_forgotten_what_was_before(life, leader):
+    """So it may begin with a lower sequence."""
+    appended(leader, 100)
     with_producers(life, leader, lambda entries: {})
-    expire(life)
-
-    assert of_producers(life) == []
-
-
-def test_i11_a_producer_state_that_lacks_what_an_id_appended_since_it_came_back(life, leader):
     epoch = expire(life)
-    leader.append(leader.batch(b"a", producer=producer_stamp(100, epoch=epoch + 1)))
+    appended(leader, 7, epoch=epoch + 1)
+
+    assert "I11" not in life.fsck().invariants
+
+
+@planted
+def i11_a_producer_state_that_lacks_what_an_id_appended_since_it_came_back(life, leader, follower):
+    appended(leader, 100, epoch=expire(life) + 1)
     after = with_producers(life, leader, lambda entries: {})
-
-    finding = found(life.fsck(), "I11", leader, version=after.version)
-
-    assert finding.sentence == "the producer state lacks producer 'p', whose appends went"
+    return flaw("I11", leader, LACKS, version=after.version)
 
 
-def test_an_id_that_came_back_may_begin_with_a_lower_sequence(life, leader):
-    leader.append(leader.batch(b"a", producer=producer_stamp(100)))
-    with_producers(life, leader, lambda entries: {})
-    epoch = expire(life)
-
-    leader.append(leader.batch(b"b", producer=producer_stamp(7, epoch=epoch + 1)))
-
-    assert of_producers(life) == []
+@planted
+def i11_a_sequence_that_falls_after_an_id_came_back(life, leader, follower):
+    epoch = expire(life) + 1
+    appended(leader, 100, epoch=epoch)
+    words = "sequence 7 of producer 'p' stands behind 100"
+    return flaw("I11", leader, words, **appended(leader, 7, epoch=epoch))
 
 
-def test_i11_a_sequence_that_falls_after_an_id_came_back(life, leader):
-    epoch = expire(life)
-    leader.append(leader.batch(b"a", producer=producer_stamp(100, epoch=epoch + 1)))
-    batch = leader.batch(b"b", producer=producer_stamp(7, epoch=epoch + 1))
-    version = leader.append(batch)
-
-    finding = found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
-
-    assert finding.sentence == "sequence 7 of producer 'p' stands behind 100"
+@planted
+def i11_a_sequence_that_falls_where_the_id_has_not_expired(life, leader, follower):
+    appended(leader, 100)
+    return flaw("I11", leader, **appended(leader, 7, epoch=50))
 
 
-def test_i11_a_sequence_that_falls_where_the_id_has_not_expired(life, leader):
-    leader.append(leader.batch(b"a", producer=producer_stamp(100)))
-    batch = leader.batch(b"b", producer=producer_stamp(7, epoch=50))
-    version = leader.append(batch)
-
-    assert found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
-
-
-def test_i11_a_producer_state_that_says_another_place(life, leader):
+@planted
+def i11_a_producer_state_that_says_another_place(life, leader, follower):
     after = with_producers(life, leader, lambda entries: {"p": entry(9, base=1)})
-
-    finding = found(
-        life.fsck(), "I11", leader, version=after.version, offset=after.log_end_offset - 2
-    )
-
-    assert "says of producer 'p' what its log never had" in finding.sentence
+    words = "says of producer 'p' what its log never had"
+    offset = after.log_end_offset - 2
+    return flaw("I11", leader, words, version=after.version, offset=offset)
 
 
-def test_i11_a_producer_state_whose_number_falls(life, leader):
+@planted
+def i11_a_producer_state_whose_number_falls(life, leader, follower):
     with_producers(life, leader, lambda entries: entries)
     number = max(int(each.name[10:30]) for each in leader.folder.glob("producers-*"))
     version = leader.commit("append_fetched", producer_state=number - 1)
-
-    finding = found(life.fsck(), "I11", leader, version=version)
-
-    assert (
-        finding.sentence
-        == f"the number of the producer-state file went back from {number} to {number - 1}"
-    )
+    words = f"the number of the producer-state file went back from {number} to {number - 1}"
+    return flaw("I11", leader, words, version=version)
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
-def test_i15_a_producer_state_that_is_missing_or_damaged(life, leader, damage):
-    with_producers(life, leader, lambda entries: entries)
-    name = max(each.name for each in leader.folder.glob("producers-*"))
-    damage(leader.folder / name)
-
-    assert any(each.invariant == "I15" and each.place.path == name for each in life.fsck().findings)
+@planted
+def i11_an_older_run_of_a_producer_behind_a_newer_one(life, leader, follower):
+    appended(leader, 0, epoch=5, producer_id="q")
+    words = "run 4 of producer 'q' appended after run 5"
+    return flaw("I11", leader, words, **appended(leader, 1, epoch=4, producer_id="q"))
 
 
-def test_i11_an_older_run_of_a_producer_behind_a_newer_one(life, leader):
-    leader.append(leader.batch(b"a", producer=producer_stamp(0, epoch=5, producer_id="q")))
-    batch = leader.batch(b"b", producer=producer_stamp(1, epoch=4, producer_id="q"))
-    version = leader.append(batch)
-
-    finding = found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
-
-    assert finding.sentence == "run 4 of producer 'q' appended after run 5"
-
-
-def test_i12_records_that_are_others_under_a_later_leadership(life, follower):
+@planted
+def i12_records_that_are_others_under_a_later_leadership(life, leader, follower):
     # The follower loses its last batch, leads, and puts something else in its place.
     register = registration(life)
     last = follower.state.batches[-1]
@@ -345,18 +286,25 @@ def test_i12_records_that_are_others_under_a_later_leadership(life, follower):
     batch = follower.batch(b"other", b"than that", b"and more")
     version = follower.append(batch)
     change = changed(register, life, leader=follower.broker_id, isr=frozenset({follower.broker_id}))
+    end = batch.end_offset
     led = register.merge(change.change)
-    commit_records(
-        life,
-        change,
-        watermark(
-            led, life, batch.end_offset, log_end_offset=batch.end_offset, high_watermark_epoch=epoch
-        ),
-    )
+    mark = watermark(led, life, end, log_end_offset=end, high_watermark_epoch=epoch)
+    commit_records(life, change, mark)
+    words = f"and are others under leadership {epoch}"
+    return flaw("I12", follower, words, version=version, offset=last.base_offset)
 
-    report = life.fsck()
 
-    finding = found(report, "I12", follower, version=version, offset=last.base_offset)
-    assert finding.sentence.endswith(f"and are others under leadership {epoch}")
-    # A leader of such a kind lacks what was committed, and cut it when it adopted.
-    assert {"I2", "I14"} <= report.invariants
+@pytest.mark.parametrize("plant", planted)
+def test_a_fault_is_found_by_its_id_and_where_it_is(life, leader, follower, plant):
+    expected = plant(life, leader, follower)
+
+    expected.check(life.fsck())
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_i15_a_producer_state_that_is_missing_or_damaged(life, leader, damage):
+    with_producers(life, leader, lambda entries: entries)
+    name = max(each.name for each in leader.folder.glob("producers-*"))
+    damage(leader.folder / name)
+
+    assert found(life.fsck(), "I15", path=name)
