@@ -6,15 +6,12 @@ breaks. `PLANTED` says which invariant must see it: each is one that no mutant s
 
 from dataclasses import replace
 
-from kafka_on_spark.base.ids import ChainDigest, LeaderEpoch, Offset
-from kafka_on_spark.log.batch import MergedSegment, Segment, segment_name
 from kafka_on_spark.metadata.records import PartitionRecord
 from tests.simulation.checks import invariants
 from tests.simulation.checks.ledger import Moment
 from tests.simulation.faults import healing
 from tests.simulation.mutants.stage import KEY
 from tests.simulation.world.cleaning import nothing_is_left
-from tests.simulation.world.disks import digest_of
 
 
 def acked_above_the_high_watermark(stage):
@@ -38,24 +35,6 @@ def same_place_other_record(stage):
     stage.add(3, stage.batch(13, 2))
 
 
-def same_record_other_prefix(stage):
-    """3 has the same record as 2 after a prefix that ends in another epoch."""
-    stage.change(leader=2)
-    for broker_id in (2, 3):
-        stage.adopt(broker_id, 1)
-    stage.add(2, stage.batch(12, 2, epoch=0))
-    stage.add(2, stage.batch(14, 3, epoch=1))
-    stage.add(3, stage.batch(13, 2, epoch=1))
-    stage.add(3, stage.batch(14, 3, epoch=1))
-
-
-def epoch_falls(stage):
-    stage.change(leader=2)
-    stage.adopt(2, 1)
-    stage.add(2, stage.batch(12, 2, epoch=1), "append")
-    stage.add(2, stage.batch(13, 3, epoch=0))
-
-
 def fence_above_the_image(stage):
     """A table adopts a leadership that nobody decided."""
     stage.adopt(2, 7)
@@ -74,21 +53,9 @@ def register_jumps(stage):
     )
 
 
-def leader_without_an_epoch(stage):
-    epoch = stage.partition.partition_epoch + 1
-    other = replace(stage.partition, leader=2, partition_epoch=epoch)
-    stage.metadata(
-        PartitionRecord(topic="orders", topic_id=KEY.topic_id, partition=0, registration=other)
-    )
-
-
 def high_watermark_falls(stage):
     """The high watermark goes back, and no unclean election says so."""
     stage.change(high_watermark=1, high_watermark_epoch=0)
-
-
-def high_watermark_above_the_leader(stage):
-    stage.high_watermark(3)
 
 
 def high_watermark_below_min_isr(stage):
@@ -98,20 +65,9 @@ def high_watermark_below_min_isr(stage):
     stage.high_watermark(3)
 
 
-def wrong_high_watermark_epoch(stage):
-    for broker_id in (1, 2, 3):
-        stage.add(broker_id, stage.batch(12, 2), "append" if broker_id == 1 else "append_fetched")
-    stage.high_watermark(3, epoch=4)
-
-
 def gap(stage):
     """A batch begins behind the end."""
     stage.add(2, stage.batch(12, 4))
-
-
-def end_without_records(stage):
-    """The log end moves, and no record comes with it."""
-    stage.commit(2, "append_fetched", log_end_offset=3)
 
 
 def committed_again(stage):
@@ -133,11 +89,6 @@ def fence_falls(stage):
     stage.change(leader=2)
     stage.adopt(2, 1)
     stage.adopt(2, 0)
-
-
-def append_before_the_fence(stage):
-    stage.change(leader=2)
-    stage.add(2, stage.batch(12, 2, epoch=1), "append")
 
 
 def two_replicas_on_one_root(stage):
@@ -190,48 +141,19 @@ def end_goes_back(stage):
     stage.checker.on_end(KEY, 1, begun=Moment(2, -1), generation=0)
 
 
-def merged_with_another_digest(stage):
-    """The chain digest at the end of a merged segment is another than that of what it replaces."""
-    rows = [(0, 10), (1, 11)]
-    segment = Segment(
-        file_name=segment_name(0, "merged", digest_of(rows, 0)),
-        size_bytes=200,
-        record_count=2,
-        timestamp_min_us=0,
-        timestamp_max_us=0,
-    )
-    merged = MergedSegment(
-        appended_at_ms=0,
-        segment=segment,
-        content_digest=0,
-        base_offset=Offset(0),
-        end_offset=Offset(2),
-        leader_epoch=LeaderEpoch(0),
-        chain_digest=ChainDigest("ab" * 16),
-    )
-    stage.commit(1, "merge", merged=merged)
-
-
 PLANTED = [
     ("I2 leader completeness", acked_above_the_high_watermark),
     ("I3 no acked record lost", every_copy_is_gone),
     ("I4 log matching", same_place_other_record),
-    ("I4 log matching", same_record_other_prefix),
-    ("I5", epoch_falls),
     ("I5", fence_above_the_image),
     ("I6", append_by_a_follower),
     ("I7", register_jumps),
-    ("I6", leader_without_an_epoch),
     ("I8", high_watermark_falls),
-    ("I9", high_watermark_above_the_leader),
     ("I9", high_watermark_below_min_isr),
-    ("I9", wrong_high_watermark_epoch),
     ("I10", gap),
-    ("I10", end_without_records),
     ("I11 idempotence", sequence_twice),
     ("I12 stable content", committed_again),
     ("I13", fence_falls),
-    ("I13", append_before_the_fence),
     ("I17", two_replicas_on_one_root),
     ("H5 no skip, no step back", skipping_read),
     ("H6 producer order", sequence_falls),
@@ -240,5 +162,4 @@ PLANTED = [
     ("H9 the end never falls", end_goes_back),
     ("L5 a leader exists", no_leader),
     ("L7 unassigned replicas are removed", unassigned_and_left),
-    ("I25", merged_with_another_digest),
 ]
