@@ -69,16 +69,6 @@ def test_a_commit_that_a_frozen_process_puts_below_a_cleaned_history_is_no_damag
     assert coverage_of(report, cleaned) == (checkpoint_of(cleaned), cleaned.version)
 
 
-def test_a_cleaner_that_stopped_half_way_leaves_no_damage(life, few_kept, follower):
-    for version in range(4):
-        follower.commit_file(version).unlink()
-
-    report = life.fsck()
-
-    assert report.is_clean
-    assert coverage_of(report, follower) == (checkpoint_of(follower), follower.version)
-
-
 @pytest.mark.parametrize("is_stray_there", [False, True])
 def test_a_commit_missing_above_what_is_cleaned_is_damage(life, cleaned, is_stray_there):
     if is_stray_there:

@@ -1,7 +1,6 @@
 """A deep check beside processes that merge, compact and clean: what they delete is not missing."""
 
 import threading
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -9,13 +8,8 @@ import pytest
 from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.fsck.cluster_audit import check_cluster
-from kafka_on_spark.fsck.findings import FindingList, Place
 from kafka_on_spark.fsck.metadata_audit import VoterReader
-from kafka_on_spark.fsck.partition_checks import compare_contents
 from kafka_on_spark.fsck.replica_audit import ReplicaAudit
-from kafka_on_spark.fsck.trace import ReplicaTrace
-from kafka_on_spark.log.compaction import NO_PROGRESS, CompactionProgress
-from kafka_on_spark.log.merging import Content
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import Stamp
 from tests.cluster.disks import new_disks, records
@@ -122,56 +116,6 @@ def test_logs_that_are_cut_or_compacted_before_they_are_read_are_not_compared_an
         f"of {TOPIC}-0, the records in [0, {FAN_IN + 4}) {words} while they were read: try again",
         f"of {PRICES}-0, the records in [0, 7) {words} while they were read: try again",
     )
-
-
-# fmt: off
-CUT = [
-    pytest.param({1: 4, 2: 4}, 7, "[3, 7) on brokers 1, 2,", id="each of two"),
-    pytest.param({1: 3, 2: 4}, 7, "[3, 7) on broker 2,",     id="one of two"),
-    pytest.param({1: 3, 2: 3}, 7, None,                       id="none"),
-    pytest.param({1: 4},       7, None,                       id="the only one, which is compared with none"),
-    pytest.param({1: 4, 2: 4}, 3, None,                       id="where nothing was to be compared"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("starts, mark, words", CUT)
-def test_what_is_not_compared_since_its_start_has_risen(starts, mark, words):
-    said = not_compared(starts, mark)
-
-    assert [words in each for each in said] == ([] if words is None else [True])
-
-
-def test_what_is_not_compared_since_it_was_compacted_further():
-    progress = CompactionProgress(compacted_below=5, finished_below=5)
-
-    [said] = not_compared({1: 3, 2: 3}, 7, progress)
-
-    assert said.startswith("the records in [3, 7) on brokers 1, 2, since logs were cut")
-
-
-def not_compared(starts, mark, progress=NO_PROGRESS):
-    """Compare replicas whose logs start there; the register's starts at 3 and is not compacted."""
-    traces = [
-        ReplicaTrace(
-            broker_id=broker_id,
-            replica_uuid=f"uuid-{broker_id}",
-            is_read=True,
-            log_start_offset=start,
-            log_end_offset=max(mark, start),
-            compaction=progress,
-            contents=(Content(), Content()),
-        )
-        for broker_id, start in starts.items()
-    ]
-    register = SimpleNamespace(
-        log_start_offset=3,
-        high_watermark=mark,
-        compacted_below=0,
-        leader=1,
-        complete={(each, f"uuid-{each}") for each in starts},
-    )
-    return list(compare_contents(traces, register, FindingList(Place())))
 
 
 def test_a_segment_that_is_missing_and_named_still_is_missing(disks, monkeypatch):

@@ -12,15 +12,11 @@ from kafka_on_spark.base.errors import ClusterNotFoundError
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
+from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
-from tests.fsck.plants import Plant, commit_records, flip_a_bit, found
-
-
-def unchecked(report):
-    return [each for each in report.findings if each.invariant is None]
+from tests.fsck.plants import Plant, flip_a_bit, found
 
 
 def test_an_absent_root_is_one_finding_and_the_others_are_checked(life):
@@ -51,14 +47,6 @@ def test_another_disk_in_the_place_of_a_brokers_is_absent(life):
     assert "is not the disk it was" in finding.sentence
     shutil.rmtree(life.disks.root(1))
     life.disks.give_back(1)
-
-
-def test_a_root_without_its_identity_file_is_absent(life):
-    (life.disks.root(1) / "meta.properties").write_text("nonsense")
-
-    [finding] = life.fsck().findings
-
-    assert (finding.invariant, finding.place.broker_id) == (None, 1)
 
 
 # fmt: off
@@ -96,28 +84,6 @@ def test_a_damaged_commit_of_a_replica_is_found_and_the_history_goes_on_at_a_che
     assert len(report.findings) == 1
 
 
-@pytest.mark.parametrize("version", [3, -1])
-def test_what_a_commit_had_that_has_no_bytes_is_missed(life, follower, version):
-    """It is a version without actions; that something was in it shows in what is missing."""
-    follower.commit_file(range(follower.version + 1)[version]).write_bytes(b"")
-
-    report = life.fsck()
-
-    assert report.findings
-    assert {each.place.broker_id for each in report.findings} == {follower.broker_id}
-
-
-@pytest.mark.parametrize("harm, words", SOME_HARM[1:])
-def test_a_damaged_last_commit_of_a_replica_is_found(life, follower, harm, words):
-    version = follower.version
-    harm(follower.commit_file(version))
-
-    report = life.fsck()
-
-    assert words in found(report, "I15", follower, version=version).sentence
-    assert len(report.findings) == 1
-
-
 @pytest.mark.parametrize("is_cleaned", [False, True])
 @pytest.mark.parametrize("harm, words", SOME_HARM)
 def test_a_damaged_last_commit_is_found_where_a_checkpoint_has_its_state(
@@ -136,18 +102,6 @@ def test_a_damaged_last_commit_is_found_where_a_checkpoint_has_its_state(
     report = life.fsck()
 
     assert words in found(report, "I15", follower, version=version).sentence
-    assert len(report.findings) == 1
-
-
-def test_a_last_commit_without_bytes_is_told_by_the_checkpoint_of_its_version(life, follower):
-    DeltaTable(str(follower.folder)).create_checkpoint()
-    version = follower.version
-    follower.commit_file(version).write_bytes(b"")
-
-    report = life.fsck()
-
-    sentence = found(report, "I15", follower, version=version).sentence
-    assert sentence.endswith("says another state than the commits up to it")
     assert len(report.findings) == 1
 
 
@@ -192,15 +146,6 @@ def test_a_checkpoint_that_says_another_state_than_the_commits_is_found(life, fo
     finding = found(life.fsck(), "I15", follower, version=version)
 
     assert finding.sentence.endswith("says another state than the commits up to it")
-
-
-def test_a_hint_at_a_checkpoint_that_is_not_there_is_found(life, follower):
-    [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
-    path.unlink()
-
-    finding = found(life.fsck(), "I15", follower, version=int(path.name[:20]))
-
-    assert finding.sentence.endswith("which is not there")
 
 
 def test_a_history_without_beginning_and_checkpoint_is_damage(life, follower):
@@ -271,18 +216,6 @@ def test_a_snapshot_that_says_what_the_log_says_is_clean(life):
     write_snapshot(life)
 
     assert life.fsck().is_clean
-
-
-def test_a_snapshot_that_lost_a_pending_request_is_found(life):
-    commit_records(life, AdminRequestRecord(request='{"id": "1"}'))
-    path = write_snapshot(
-        life, lambda records: [each for each in records if type(each) is not AdminRequestRecord]
-    )
-
-    [finding] = life.fsck().findings
-
-    assert path.name in str(finding)
-    assert "0 requests wait in it, other than the 1 that wait" in finding.sentence
 
 
 def test_a_damaged_snapshot_is_found(life):

@@ -93,26 +93,6 @@ def test_voters_that_lived_through_a_failover_are_clean_from_any_of_them(base, d
         assert any("Q7 in part" in each for each in report.not_checked) != deep
 
 
-def test_voters_that_were_added_later_are_clean(tmp_path):
-    """They copied many batches at once, as runs."""
-    with Cluster.create(tmp_path / "m1", {1: tmp_path / "1"}, configs=FAST) as cluster:
-        cluster.create_topic("orders")
-        for number in range(40):
-            cluster.append("orders", records(b"%d" % number))
-        for name in ("m2", "m3"):
-            cluster.add_controller(tmp_path / name)
-        cluster.append("orders", records(b"last"))
-        cluster.elect_controller(2)
-        cluster.remove_controller(1)
-        cluster.append("orders", records(b"alone"))
-
-        report = cluster.fsck()
-
-    assert report.findings == ()
-    read = [each.table.voter_id for each in report.coverage if each.table.partition is None]
-    assert sorted(read) == [2, 3]
-
-
 def test_the_log_that_is_checked_is_the_leaders_whoever_is_named(base):
     _, (behind, _) = leader_of(base)
     log = table_folder(base, behind) / "_delta_log"

@@ -10,7 +10,7 @@ from time import monotonic
 
 from kafka_on_spark.metadata.quorum.voter_calls import SideBySide
 from kafka_on_spark.store.deadlines import begin
-from tests.voter_fakes import MemoryVoterRoot, OneByOne
+from tests.voter_fakes import OneByOne
 
 LONG_S = 30
 SHORT_MS = 200
@@ -18,20 +18,10 @@ POLL_S = 0.01
 
 
 class Hanging:
-    """Roots that hang: their commits, or every call. `begun` counts the calls that do, and `threads`
-    has those that they are made in."""
+    """Roots whose commits hang. `begun` counts those, and `threads` has those that they are made in."""
 
-    def __init__(self, patch):
-        self.roots, self.begun, self.over = set(), 0, threading.Event()
-        self.threads = set()
-        answers = MemoryVoterRoot.check_answers
-
-        def check_answers(root):
-            if id(root) in self.roots:
-                self.wait()
-            answers(root)
-
-        patch.setattr(MemoryVoterRoot, "check_answers", check_answers)
+    def __init__(self):
+        self.begun, self.over, self.threads = 0, threading.Event(), set()
 
     def wait(self):
         self.begun += 1
@@ -42,9 +32,6 @@ class Hanging:
 
     def commits(self, root):
         root.before_commit = lambda change: self.wait()
-
-    def all_calls(self, root):
-        self.roots.add(id(root))
 
 
 class LeavesTheHanging(SideBySide):
@@ -82,11 +69,10 @@ class LeavesTheHanging(SideBySide):
 
 class NeverReturning(OneByOne):
     """Calls on one voter that take the time for which they are waited for, and never return: those
-    that commit, or all. `asked` names them. `meanwhile`: called while the first of them hangs."""
+    that commit, or all. `asked` names them."""
 
-    def __init__(self, quorum, root, *, only_commits, meanwhile=lambda: None):
+    def __init__(self, quorum, root, *, only_commits):
         super().__init__()
-        self._meanwhile = [meanwhile]
         self._clock, self._key, self._only_commits = quorum.clock, root.key, only_commits
         self.asked = []
 
@@ -96,8 +82,6 @@ class NeverReturning(OneByOne):
         yield from super().run([call for call in calls if call not in hanging], timeout_ms)
         if hanging:
             self._clock.advance(timeout_ms)
-            while self._meanwhile:
-                self._meanwhile.pop()()
 
     def _hangs(self, call):
         return call.key == self._key and not (self._only_commits and asked_by(call) == "look")

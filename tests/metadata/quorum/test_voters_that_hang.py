@@ -25,8 +25,8 @@ from tests.voter_fakes import SETTINGS, MemoryQuorum
 
 
 @pytest.fixture
-def hanging(monkeypatch):
-    made = Hanging(monkeypatch)
+def hanging():
+    made = Hanging()
     yield made
     made.over.set()
 
