@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store import parquet_files
 from kafka_on_spark.store.delta import checkpoints, delta_log
-from kafka_on_spark.store.delta.delta_files import TableDamage, hint_path
+from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.damages import empty, halve, remove, up_to_last, with_checkpoint, zero
@@ -45,18 +45,6 @@ def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(lo
 
     assert not path.exists()
     assert Path(f"{path}.unreadable").read_bytes() == content
-
-
-def test_a_process_that_may_not_rename_passes_over_a_checkpoint_that_can_not_be_read(
-    log, uri, monkeypatch
-):
-    path = with_checkpoint(log)
-    halve(path)
-    refuse_renames(monkeypatch)
-
-    assert opened(uri).counters() == {"count": log.version}
-
-    assert path.exists()
 
 
 def test_a_checkpoint_that_could_not_be_read_just_now_stays(log, uri, monkeypatch):
@@ -181,19 +169,3 @@ def test_a_checkpoint_of_a_store_whose_bytes_were_cut_off_on_the_way_stays(log, 
         assert opened(uri).counters_of("count") == [log.version]
 
     assert names_in_log(uri) == before
-
-
-def test_a_checkpoint_counts_though_another_process_deletes_its_hint(log, uri, monkeypatch, caplog):
-    def flush(files, paths):
-        hint = hint_path(uri)
-        if hint in paths:
-            os.unlink(hint)
-        really(files, paths)
-
-    really = RootFiles.flush
-    monkeypatch.setattr(RootFiles, "flush", flush)
-
-    path = with_checkpoint(log)
-
-    assert path.exists()
-    assert not caplog.records

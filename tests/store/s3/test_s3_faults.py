@@ -1,8 +1,10 @@
 """A commit on S3 whose store fails: it never gets a wrong answer."""
 
 import logging
+import random
 import time
 import traceback
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -16,12 +18,20 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.store.delta import delta_log
-from kafka_on_spark.store.delta.delta_files import commit_path, write_id_of
+from kafka_on_spark.store.delta.delta_files import (
+    checkpoints_in,
+    commit_path,
+    commits_in,
+    log_folder,
+    write_id_of,
+)
 from kafka_on_spark.store.delta.delta_log import CommitFiles
+from kafka_on_spark.store.delta.log_cleaning import first_kept
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.store.committers import note_write_ids
+from tests.store.delta.cleaning import shorten
 from tests.store.s3.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
-from tests.store.tables import commit, commit_times, create, opened
+from tests.store.tables import commit, commit_times, create, damages_of, live, opened
 
 LONG = pytest.mark.long
 FOR_EVER = -1
@@ -241,3 +251,38 @@ def test_a_put_never_takes_anothers_place_nor_its_name(uri, options, store, kind
     assert store.struck == [kind]
     time.sleep(HANG_SECONDS if kind is Kind.LATE else 0)
     assert files.read(path, 10) == b"others"
+
+
+METHODS = ("PUT", "GET", "HEAD", "DELETE", "POST")
+FAULTS = (
+    Kind.ERROR_AFTER,
+    *(pytest.param(each, marks=LONG) for each in (Kind.ERROR_BEFORE, Kind.BUSY, Kind.DENIED)),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_store_that_fails_now_and_then_loses_nothing_and_is_cleaned(
+    log, uri, store, options, monkeypatch, fault
+):
+    """Whatever request fails: of a commit, a follower, a checkpoint or a cleaner."""
+    shorten(monkeypatch, interval=2, kept=2)
+    monkeypatch.setattr(delta_log, "RESOLVE_SECONDS", 0.1)
+    dice = random.Random(fault.name)
+    told = []
+    while log.version < 6:
+        method = dice.choice(METHODS)
+        store.order(fault, method=method, suffix=dice.choice([".json", ".parquet", "", "t"]))
+        with suppress(KafkaStorageError, CommitConflictError, CommitOutcomeUnknownError):
+            commit(log, log.refresh())
+            told.append(log.version)
+        with suppress(KafkaStorageError):
+            log.checkpoint_if_due()
+        store.recover()
+
+    live(log, 6)
+    again = opened(uri, options)
+    assert again.counters() == {"count": again.version} == {"count": log.version}
+    assert set(told) <= set(range(log.version + 1))
+    names = RootFiles(uri, options).names(log_folder(uri))
+    assert min(commits_in(names)) == first_kept(checkpoints_in(names)) > 0
+    assert damages_of(uri, options) == []
