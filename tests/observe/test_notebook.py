@@ -65,6 +65,7 @@ def test_pictures_and_tables_are_shown_inline(executed):
     assert sum("<table" in each and "dataframe" in each for each in pages) == 5
 
 
+@pytest.mark.long
 def test_what_happened_and_what_would_have_is_told(executed):
     text = printed(executed)
 
@@ -73,6 +74,7 @@ def test_what_happened_and_what_would_have_is_told(executed):
     assert "alerts-0" in text
 
 
+@pytest.mark.long
 def test_no_cell_complains(executed):
     outputs = [each for cell in executed.cells for each in cell.get("outputs", ())]
     errors = [each for each in outputs if each["output_type"] == "error"]

@@ -1,7 +1,5 @@
 """What kafka-topics' filters call a partition: named cases, then every small registration."""
 
-from itertools import chain, combinations, product
-
 import pytest
 
 from kafka_on_spark.observe.descriptions import PartitionState, stalled_on, states_of
@@ -44,19 +42,3 @@ def test_states(registration, minimum, fenced, expected):
 
     assert states_of(image, TOPIC_ID, registration) == expected
     assert stalled_on(image, registration) == ((int(fenced),) if STALLED_MOVE in expected else ())
-
-
-def test_every_small_registration_has_the_states_that_its_numbers_say():
-    subsets = [
-        set(each) for each in chain.from_iterable(combinations((1, 2, 3), n) for n in (1, 2, 3))
-    ]
-    for isr, minimum, is_led in product(subsets, (1, 2, 3), (True, False)):
-        registration = partition("1 2 3", " ".join(map(str, isr)), min(isr) if is_led else None)
-        image = image_of(registration, configs={"min.insync.replicas": str(minimum)})
-
-        states = states_of(image, TOPIC_ID, registration)
-
-        assert (UNDER_REPLICATED in states) == (len(isr) < 3)
-        assert (UNDER_MIN_ISR in states) == (len(isr) < minimum)
-        assert (AT_MIN_ISR in states) == (len(isr) == minimum)
-        assert (UNAVAILABLE in states) == (not is_led)

@@ -1,6 +1,5 @@
 """Executors are checked before a task runs, and collect garbage less often."""
 
-import gc
 import pickle
 import sys
 from types import ModuleType
@@ -10,14 +9,11 @@ from pyspark import cloudpickle
 
 from kafka_on_spark.base import __version__
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.spark import executors
 from kafka_on_spark.spark.executors import (
     ADVICE,
-    FREEZES_MAX,
     ExecutorTask,
     SentToExecutors,
     clear_errors,
-    freeze_gc,
 )
 from kafka_on_spark.spark.versions import is_local
 
@@ -132,41 +128,3 @@ def test_what_fails_otherwise_is_raised_as_it_is():
 )
 def test_only_threads_of_the_driver_are_not_asked(master, expected):
     assert is_local(master) is expected
-
-
-@pytest.fixture
-def freezes(monkeypatch):
-    """Count what is frozen, in a process that behaves as a new worker of Spark's daemon.
-
-    What the tests' own process has imported is frozen meanwhile: a collection takes long there.
-    """
-    gc.freeze()
-    freezes = []
-    monkeypatch.setattr(executors, "_freezes", executors._Freezes())
-    monkeypatch.setattr(executors, "_is_of_daemon", lambda: True)
-    monkeypatch.setattr(gc, "freeze", lambda: freezes.append(1))
-    yield freezes
-    gc.unfreeze()
-
-
-def run_task():
-    """Do as Spark's daemon does: a task's work, and a collection after it."""
-    freeze_gc()
-    gc.collect()
-
-
-def test_a_process_freezes_so_often_and_no_more(freezes):
-    for _ in range(3 * FREEZES_MAX):
-        run_task()
-
-    assert len(freezes) == FREEZES_MAX
-
-
-def test_another_process_is_left_alone(freezes, monkeypatch):
-    monkeypatch.undo()
-    before = gc.get_freeze_count()
-
-    for _ in range(3):
-        run_task()
-
-    assert gc.get_freeze_count() <= before  # what was frozen before may go meanwhile

@@ -1,6 +1,5 @@
 """`spark.read.format("kafka_on_spark")`: rows as they were appended, bounded as asked."""
 
-import json
 from datetime import UTC, datetime
 
 import pytest
@@ -91,29 +90,7 @@ def test_timestamps_are_the_records_or_the_commits(spark, disks):
     assert {row.timestampType for row in at_commit.collect()} == {1}
 
 
-# Which positions mean what is a table without Spark, in tests/consume.
-# fmt: off
-RANGES = [
-    pytest.param({},                                                              {0: (0, 3), 1: (0, 6)}, id="everything"),
-    pytest.param({"startingOffsets": {"0": 1, "1": 5}},                           {0: (1, 3), 1: (5, 6)}, id="from offsets"),
-    pytest.param({"endingOffsets": {"0": 2, "1": 0}},                             {0: (0, 2), 1: (0, 0)}, id="to offsets"),
-    pytest.param({"startingOffsets": {"0": 3, "1": 6}},                           {0: (3, 3), 1: (6, 6)}, id="nothing left"),
-]
 # fmt: on
-
-
-@pytest.mark.parametrize("options, ranges", RANGES)
-def test_a_batch_has_the_range_that_was_asked_for(spark, disks, options, ranges):
-    given = {
-        name: each if isinstance(each, str) else json.dumps({"orders": each})
-        for name, each in options.items()
-    }
-
-    rows = rows_of(source(spark, disks, "orders", **given))
-
-    assert [row[2:] for row in rows] == [
-        (partition, offset) for partition, span in ranges.items() for offset in range(*span)
-    ]
 
 
 def test_filters_and_columns_are_sparks(spark, disks):

@@ -44,38 +44,6 @@ def appended(cluster, topic, count, *, partition=0, second=0):
     )
 
 
-def places(frame):
-    return sorted(
-        (row.topic, row.partition, row.offset)
-        for row in frame.select("topic", "partition", "offset").collect()
-    )
-
-
-def test_batches_of_partitions_patterns_times_and_the_past(spark, disks):
-    cluster = disks.cluster
-    for name in ("flights", "flights-2013", "weather"):
-        cluster.create_topic(name, partitions=2, replication_factor=2)
-    appended(cluster, "flights", 6, second=100)
-    appended(cluster, "flights", 2, partition=1, second=104)
-    moment = cluster.image.offset
-    appended(cluster, "flights-2013", 1)
-    first = [("flights", 0, n) for n in range(6)] + [("flights", 1, n) for n in range(2)]
-
-    assigned = given(spark.read, disks, assign='{"flights":[1]}')
-    matched = given(spark.read, disks, subscribePattern=r"flights.*")
-    timed = given(
-        spark.read, disks, subscribe="flights", startingTimestamp=103_001, endingTimestamp=105_000
-    )
-    past = given(spark.read, disks, subscribePattern=".*", asOfMetadataOffset=moment)
-
-    assert places(assigned) == first[6:]
-    assert places(matched) == [*first, ("flights-2013", 0, 0)]
-    # Partition 1 begins at 104 s: both its records; the end of a partition without a record as
-    # young would be its latest.
-    assert places(timed) == [("flights", 0, 4), ("flights", 1, 0)]
-    assert places(past) == first
-
-
 def test_a_stream_finds_topics_and_partitions_later_in_batches_of_a_limit(spark, disks, tmp_path):
     batches, cluster = Batches(), disks.cluster
     cluster.create_topic("a1", replication_factor=1)

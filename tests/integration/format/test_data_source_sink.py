@@ -96,33 +96,6 @@ def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
         assert of_key == [value for each, value in given if each == key]
 
 
-@pytest.mark.long
-def test_two_queries_of_one_driver_append_side_by_side(spark, disks, new_topic, checkpoint):
-    """Spark lends its idle workers to both, in turn: after their first batches each has two."""
-    topics = {name: (new_topic(f"-{name}"), new_topic(f"-copy-{name}")) for name in "ab"}
-    queries = {}
-    for name, (topic, copy) in topics.items():
-        disks.cluster.append(topic, records(b"0"))
-        frame = stream(spark, disks, topic, startingOffsets="earliest").select("key", "value")
-        writer = frame.writeStream.format("kafka_on_spark").option("topic", copy)
-        writer = writer.option("cluster", str(disks.metadata_root))
-        writer = writer.option("kafka.transactional.id", f"side-by-side-{name}")
-        queries[name] = Started(writer.option("checkpointLocation", str(checkpoint / name)))
-    try:
-        for query in queries.values():
-            query.processAllAvailable()
-        for name, query in queries.items():
-            for number in range(1, 5):
-                disks.cluster.append(topics[name][0], records(b"%d" % number))
-                query.processAllAvailable()
-    finally:
-        for query in queries.values():
-            query.stop()
-
-    for _, copy in topics.values():
-        assert values_of(disks.cluster, copy) == [b"0", b"1", b"2", b"3", b"4"]
-
-
 def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
     spark, disks, new_topic, checkpoint
 ):

@@ -77,19 +77,6 @@ def test_a_new_query_starts_at_the_latest_and_has_no_batch_without_news(spark, d
     assert json.loads(progress.sources[0].endOffset)["orders"] == {"0": 2}
 
 
-def test_available_now_ends_and_goes_on_at_the_next_run(spark, disks, checkpoint):
-    batches = Batches()
-    frame = stream(spark, disks, "orders", **EARLIEST)
-
-    batches.run(frame, checkpoint)
-    disks.cluster.append("orders", records(b"a", b"b"))
-    batches.run(frame, checkpoint)
-    disks.cluster.append("orders", records(b"not committed"), acks=1)
-    batches.run(frame, checkpoint)
-
-    assert batches.values == [[], [b"a", b"b"]]
-
-
 def take_metadata_away(disks):
     disks.metadata_root.rename(disks.base / "away-metadata")
 
