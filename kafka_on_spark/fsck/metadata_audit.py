@@ -61,7 +61,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
 )
 from kafka_on_spark.metadata.quorum.voter_upkeep import MERGE
 from kafka_on_spark.store.delta.delta_files import (
-    FileEntry,
     TableCheckpoint,
     TableCommit,
     TableDamage,
@@ -95,7 +94,6 @@ class VoterReader:
         self.digests: dict[int, str] = {}
         self.problem: str | None = None
         self._first_version = 0
-        self._entries: dict[str, FileEntry] = {}
         self._read_files: dict[str, int] = {}
 
     @property
@@ -142,14 +140,8 @@ class VoterReader:
             self.findings.add("I15", step.sentence, version=step.version)
             self.trace.is_damaged |= not step.is_checkpoint
             return
-        if isinstance(step, TableCommit):
-            for path in step.removes:
-                self._entries.pop(path, None)
-            self._entries |= {file.path: file for file in step.adds}
-        elif self.trace.version < 0 or self.trace.is_damaged:  # the history goes on from here
-            self._entries = {file.path: file for file in step.files}
-            if self.trace.version < 0:
-                self._first_version = step.version
+        if self.trace.version < 0:
+            self._first_version = step.version
         try:
             self.trace.take(_voter_commit(step))
         except CorruptLogError as error:
@@ -166,12 +158,11 @@ class VoterReader:
         meanwhile: then it may be deleted.
         """
         taken = {*read}
-        while left := [path for path in self._entries if path not in taken]:
+        while left := self.trace.files.keys() - taken:
             path = min(left)  # names begin with the base offset
-            file = self._entries[path]
             taken.add(path)
             try:
-                for batch in self.rows(file):
+                for batch in self.rows(path):
                     if batch.end_offset > end:
                         break
                     # Of an expired one the records may be there on others.
@@ -182,23 +173,23 @@ class VoterReader:
                     read.add(path)
             except CorruptLogError as error:
                 self.catch_up()
-                if self._entries.get(path) == file:
+                if path in self.trace.files:
                     read.add(path)
                     damaged(error.message, path=path)
 
-    def rows(self, file: FileEntry) -> Iterator[MetadataRows]:
+    def rows(self, name: str) -> Iterator[MetadataRows]:
         """Yield the batches of a file.
 
         Raises:
             CorruptLogError: It is missing or damaged, perhaps after some batches.
         """
-        if not FILE_NAME.fullmatch(file.path):
-            raise CorruptLogError(f"{file.path} is no file of the metadata log by its name")
-        path = f"{self._uri}/{file.path}"
+        if not FILE_NAME.fullmatch(name):
+            raise CorruptLogError(f"{name} is no file of the metadata log by its name")
+        path = f"{self._uri}/{name}"
         with as_storage_errors(f"read {path}", self._options):
             content = self._files.read(path, METADATA_FILE_BYTES_MAX)
         for rows in decode_rows(content, path):
-            self._read_files[file.path] = file.size_bytes
+            self._read_files[name] = len(content or b"")
             yield MetadataRows(rows[0]["batch_base_offset"], tuple(rows))
 
     def read_digests(self, end: int) -> None:

@@ -218,29 +218,25 @@ class ProducerReplay:
 
     def remove(self, batches: Iterable[LoggedBatch], *, is_named: bool) -> None:
         """Take batches whose headers went; `is_named`: with a commit that names another file."""
-        is_told = is_named
+        sentence = "headers of producers were removed, and no new producer state was named"
         for batch in batches:
             stamp = batch.stamp
-            if stamp is None or not self._is_later(stamp):
-                continue
-            self._removed[stamp.producer_id] = _Removed(stamp, batch.base_offset)
-            if not is_told:
-                sentence = "headers of producers were removed, and no new producer state was named"
-                self._add("I11", sentence)
-                is_told = True
+            if stamp is not None and self._is_later(stamp):
+                self._removed[stamp.producer_id] = _Removed(stamp, batch.base_offset)
+                if not is_named:
+                    self._add("I11", sentence)
 
     def _is_later(self, stamp: ProducerStamp) -> bool:
         known = self._removed.get(stamp.producer_id)
         if known is None:
             return True
-        return (self._life(stamp), stamp.sequence) > (self._life(known.stamp), known.stamp.sequence)
+        life, before = (self._life(each, stamp.producer_id) for each in (stamp, known.stamp))
+        return (life, stamp.sequence) > (before, known.stamp.sequence)
 
-    def _life(self, stamp: ProducerStamp) -> int:
-        return self._life_in(stamp.producer_id, stamp.producer_epoch)
-
-    def _life_in(self, producer_id: str, epoch: int) -> int:
+    def _life(self, run: ProducerStamp | ProducerEntry, producer_id: str) -> int:
         """Return how often an id had expired before a run of it began."""
-        return sum(each < epoch for each in self._expired_epochs.get(producer_id, ()))
+        expired = self._expired_epochs.get(producer_id, ())
+        return sum(each < run.producer_epoch for each in expired)
 
     def compare(self, entries: ProducerEntries) -> tuple[tuple[str, int], ...]:
         """Compare the file that counts with what was removed; return the producers it lacks, each
@@ -249,8 +245,8 @@ class ProducerReplay:
             entry = entries.get(producer_id)
             if entry is None:
                 continue
-            is_later = self._life_in(producer_id, entry.producer_epoch) > self._life(removed.stamp)
-            if not is_later and not _agrees(entry, removed):
+            life = self._life(removed.stamp, producer_id)
+            if self._life(entry, producer_id) <= life and not _agrees(entry, removed):
                 sentence = (
                     f"the producer state says of producer {producer_id!r} what its log never had:"
                     f" its sequence {removed.stamp.sequence} stood at offset {removed.base_offset}"
@@ -273,8 +269,9 @@ class ProducerReplay:
         producer_id, sequence = stamp.producer_id, stamp.sequence
         previous, removed = self._last.get(producer_id), self._removed.get(producer_id)
         known = [each for each in (previous, removed and removed.stamp) if each is not None]
-        life = self._life(stamp)
-        last = max((each.sequence for each in known if self._life(each) >= life), default=-1)
+        life = self._life(stamp, producer_id)
+        of_life = (each.sequence for each in known if self._life(each, producer_id) >= life)
+        last = max(of_life, default=-1)
         if sequence <= last:
             sentence = f"sequence {sequence} of producer {producer_id!r} stands behind {last}"
             self._add("I11", sentence, offset)

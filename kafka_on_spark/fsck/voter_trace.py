@@ -121,7 +121,7 @@ class VoterTrace:
         self.leaders: defaultdict[QuorumEpoch, set[VoterKey]] = defaultdict(set)
         self.seen: dict[BatchEnd, SeenBatch] = {}
         self.epoch = NO_EPOCH
-        self._files: dict[str, tuple[RaftBatch, ...]] = {}
+        self.files: dict[str, tuple[RaftBatch, ...]] = {}
         self._log_end: int | None = None
         self.is_damaged = False
 
@@ -140,12 +140,12 @@ class VoterTrace:
     def take(self, commit: VoterCommit) -> None:
         is_first = commit.is_checkpoint
         if is_first and self.version >= 0 and not self.is_damaged:
-            if (commit.added, commit.log_end) != (self._files, self._log_end):
+            if (commit.added, commit.log_end) != (self.files, self._log_end):
                 sentence = "says another state than the commits up to it"
                 self._add("I15", f"the checkpoint of version {commit.version} {sentence}")
             return
         if is_first:  # or the first that tells again
-            self._files.clear()
+            self.files.clear()
             self.is_damaged = False
         self.version = commit.version
         epoch = self.epoch if commit.quorum_epoch is None else commit.quorum_epoch
@@ -179,7 +179,7 @@ class VoterTrace:
                 self._add("I10", f"a batch begins at {batch.base_offset}, the log ended at {end}")
             self._see(batch, last)
             last = batch
-        self._files |= commit.added
+        self.files |= commit.added
 
     def _check_end(self, said: int | None) -> None:
         self._log_end = self._log_end if said is None else said
@@ -208,16 +208,16 @@ class VoterTrace:
 
     @property
     def _last(self) -> RaftBatch | None:
-        ends = [file[-1] for file in self._files.values()]
+        ends = [file[-1] for file in self.files.values()]
         return max(ends, key=lambda each: each.end_offset, default=None)
 
     def _cut(self, removed: Iterable[str]) -> None:
-        gone = [name for name in removed if name in self._files]
+        gone = [name for name in removed if name in self.files]
         if not gone:
             return
-        log, start = self.log, min(self._files[name][0].base_offset for name in gone)
+        log, start = self.log, min(self.files[name][0].base_offset for name in gone)
         for name in gone:
-            del self._files[name]
+            del self.files[name]
         if start < log.proved_end:
             self._add(
                 "Q2",
@@ -225,13 +225,13 @@ class VoterTrace:
             )
 
     def _batches(self) -> Iterable[RaftBatch]:
-        return (each for file in self._files.values() for each in file)
+        return (each for file in self.files.values() for each in file)
 
     def _merge(self, commit: VoterCommit) -> None:
         log = self.log
         for name in commit.removed:
-            self._files.pop(name, None)
-        self._files |= commit.added
+            self.files.pop(name, None)
+        self.files |= commit.added
         for batch in (each for file in commit.added.values() for each in file):
             if batch.end_offset > log.proved_end:
                 self._add(
