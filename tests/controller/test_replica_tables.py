@@ -290,20 +290,6 @@ def test_a_root_that_can_not_be_listed_is_asked_again(world):
     assert world.clean() == (0, [])
 
 
-def test_a_table_that_could_not_be_removed_is_tried_again(world):
-    world.clean()
-    world.commit(GONE)
-    world.clock.advance(DELAY_MS)
-    listed = {each: tuple(tables) for each, tables in world.tables.items()}
-    world.before_removal = lambda: world.failing.add(2)
-
-    assert world.clean() == (2, [TOPIC_ONLY])
-    world.failing, world.before_removal = set(), lambda: None
-    assert world.clean() == (1, [TOPIC_ONLY])
-
-    assert world.tables == {1: [], 2: [], 3: []} != listed
-
-
 def test_what_the_log_has_never_heard_of_stays(world):
     world.tables[1].append(world.table(1, 0, "unheard of"))
     world.tables[2].append(world.table(2, 9, "unheard of"))

@@ -9,7 +9,6 @@ import pytest
 from kafka_on_spark.base.errors import (
     NO_ERROR,
     KafkaStorageError,
-    NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     ProducerFencedError,
@@ -17,31 +16,23 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
     RootAccessDeniedError,
     UnexpectedOffsetError,
-    UnknownProducerIdError,
 )
-from kafka_on_spark.base.ids import LeaderEpoch, ProducerEpoch
 from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.log.fetch import fetch_task
-from kafka_on_spark.log.producer_state import fence_producer, registered_producers
-from kafka_on_spark.log.replicas import Appended, begin_leadership, commit_decided
+from kafka_on_spark.log.replicas import Appended, begin_leadership
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.commit_lock import NO_LOCK
-from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
 from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads, check_ends
 from kafka_on_spark.produce.leader_log import (
     PartitionBatch,
-    commit_batch,
     is_acknowledged,
     is_committed,
-    place,
     place_files,
     read_leader,
 )
 from kafka_on_spark.store.deadlines import within
 from tests.builders import KEY, address, disk, image_of, log, partition, staged, stamp
-from tests.controller.rounds import EPOCH
 from tests.fakes import (
     FakeClock,
     Fault,
@@ -50,7 +41,6 @@ from tests.fakes import (
     MemorySegmentStore,
     folder,
 )
-from tests.log.merging import NEWEST, Merging
 from tests.nodes import node_of
 
 TWO = {"min.insync.replicas": "2"}
@@ -121,24 +111,7 @@ def appender(roots):
     )
 
 
-# fmt: off
-REFUSALS = [  # what happens to the commit, what the client is told once the ISR has shrunk
-    pytest.param(Fault.LOST_BEFORE, NotEnoughReplicasAfterAppendError, id="unknown-not-there"),
-    pytest.param(Fault.LOST_ANSWER, NotEnoughReplicasAfterAppendError, id="unknown-there"),
-]
 # fmt: on
-
-
-@pytest.mark.parametrize("fault, told", REFUSALS)
-def test_an_append_of_unknown_outcome_is_never_called_not_written(roots, appender, fault, told):
-    """It was, and stood in the log later: a refused record was read (found by simulation)."""
-    roots[address(1).root].faults.append(fault)
-    batch = staged("a", epoch=LeaderEpoch(5))
-    part = PartitionBatch(key=KEY, staged=batch, holders=(address(1), address(2)))
-
-    [outcome] = appender(Images(IN_SYNC, ALONE)).append([part], acks="all", timeout_ms=1000)
-
-    assert type(outcome.error) is told
 
 
 def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committed(roots, appender):
@@ -480,128 +453,6 @@ def test_files_that_no_holder_has_are_an_error(roots, store):
         place_files(store, part(2, 3), address(1), 5)
     with pytest.raises(KafkaStorageError, match="no root has the files"):
         place_files(store, part(), address(1), 5)
-
-
-ALL, BUT_ONE = 31, 32
-"""Appends of a producer of which all headers are merged, or all but the last."""
-
-RETRIED = 20
-"""The sequence of an append whose header was merged."""
-
-
-class Forgetting(Merging):
-    """A cluster whose log has merged what `p` appended, with a process that knows `p`."""
-
-    def __init__(self, count=ALL):
-        super().__init__(count=1)
-        self.submit([ProducerRecord(producer_id="p", producer_epoch=0)])
-        self.append(0, "p", count, producer="p")
-        self.append(0, "b", NEWEST)
-        self.run()
-        assert self.merge().count == 1
-        assert [*map(stamped, self.table(1).load().batches)].count(True) == count - ALL
-        self.reader = MetadataService(self.log, self.clock, random=lambda: 0.5)
-        self.reader.catch_up()
-
-    def forget(self):
-        """Have the id expire, and its entry go with the next file of the log's producers."""
-        self.submit([RemoveProducerRecord(producer_id="p", producer_epoch=0, cause="silent")])
-        registered = registered_producers(self.metadata.image)
-        after = commit_decided(
-            self.table(1),
-            lambda state: fence_producer(
-                state, "q", ProducerEpoch(0), leader_epoch=EPOCH, registered=registered
-            ),
-        )
-        assert "p" not in after.producers
-
-    def placed(self, sequence):
-        image, key = self.reader.image, self.keys[0]
-        batch = staged("again", epoch=EPOCH, producer=stamp(sequence))
-        for segment in batch.segments:
-            self.segments.put(address(1, key=key), segment)
-        holder = address(1, key=key)
-        part = PartitionBatch(
-            key=key, staged=batch, holders=(holder,), registration=image.partition(key)
-        )
-        return part, *place(Forgetting.node_with(self, self.reader), image, part)
-
-    def node_with(self, metadata):
-        return node_of(metadata, self.clock, replicas=self.replicas, segments=self.segments)
-
-    def commit(self, placed, catch_up=None):
-        catch_up = catch_up or self.reader.catch_up
-        commit_batch(Forgetting.node_with(self, SimpleNamespace(catch_up=catch_up)), *placed)
-        return placed[0]
-
-
-def stamped(part):
-    return part.producer is not None
-
-
-def test_a_log_that_remembers_answers_a_retry_without_the_newest_metadata():
-    cluster = Forgetting()
-    cluster.log.is_offline = True
-
-    assert cluster.commit(cluster.placed(ALL - 1)).is_duplicate
-
-
-@pytest.mark.parametrize("count", [ALL, BUT_ONE])
-def test_whether_a_retry_stands_is_not_known_where_its_id_has_expired_since_its_image(count):
-    """The log knows of no earlier try, and by that image it is one to append, or that was never
-    made: it stands there."""
-    cluster = Forgetting(count)
-    cluster.forget()
-    end = cluster.end(1)
-
-    with pytest.raises(UnknownProducerIdError):
-        cluster.commit(cluster.placed(RETRIED))
-
-    assert cluster.end(1) == end
-
-
-def test_a_retry_is_refused_where_the_log_forgets_it_after_it_was_read():
-    """Its commit conflicts, and is decided again on a log that knows nothing of it."""
-    cluster = Forgetting()
-    end = cluster.end(1)
-    placed = cluster.placed(ALL)  # a new one, so that a commit is tried
-    forgets = [cluster.forget]
-
-    def catch_up():
-        image = cluster.reader.catch_up()
-        while forgets:
-            forgets.pop()()
-        return image
-
-    with pytest.raises(UnknownProducerIdError):
-        cluster.commit(placed, catch_up)
-
-    assert cluster.end(1) == end
-
-
-def test_nothing_is_appended_while_the_newest_metadata_can_not_be_read():
-    cluster = Forgetting()
-    end = cluster.end(1)
-    placed = cluster.placed(ALL)
-    cluster.log.is_offline = True
-
-    with pytest.raises(KafkaStorageError):
-        cluster.commit(placed)
-    assert cluster.end(1) == end
-
-    cluster.log.is_offline = False
-    assert not cluster.commit(placed).is_duplicate
-
-
-def test_a_log_that_has_all_its_headers_is_appended_to_by_the_image_at_hand():
-    """It can have forgotten nobody, and each partition would cost a read of the metadata."""
-    cluster = Merging(count=1)
-    cluster.submit([ProducerRecord(producer_id="p", producer_epoch=0)])
-    cluster.reader = cluster.metadata
-    placed = Forgetting.placed(cluster, 0)
-    cluster.log.is_offline = True
-
-    assert not Forgetting.commit(cluster, placed).is_duplicate
 
 
 @pytest.mark.parametrize("hangs", [False, True])

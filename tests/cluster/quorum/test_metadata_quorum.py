@@ -14,11 +14,9 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
 )
 from kafka_on_spark.metadata.cluster_roots import create_metadata_log
-from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
-from tests.cluster.serving.processes import wait_for
 
 OPTIONS = StorageOptions()
 
@@ -41,17 +39,6 @@ def test_a_cluster_is_opened_by_any_of_its_metadata_roots(cluster, folder):
 
     with Cluster.open(f"{folder / 'm3'}, {folder / 'm2'}") as opened:
         assert values_of(opened, "orders") == [b"a", b"0", b"mine", b"1", b"mine", b"2", b"mine"]
-
-
-def test_the_quorum_says_who_leads_and_how_far_each_voter_is(cluster):
-    found = cluster.describe_quorum()
-
-    assert (found.leader.node_id, found.epoch) == (1, 1)
-    assert [each.voter.key.node_id for each in found.voters] == [1, 2, 3]
-    assert [each.leads for each in found.voters] == [True, False, False]
-    assert found.high_watermark == cluster.image.offset
-    # A voter that the majority does not need is brought up after the answer.
-    wait_for(lambda: cluster.describe_quorum().lag_max == 0)
 
 
 @pytest.mark.smoke
@@ -78,32 +65,6 @@ def test_without_a_majority_nothing_is_decided_or_read(cluster, folder):
         Cluster.open(folder / "m1")
     with pytest.raises((QuorumUnavailableError, KafkaStorageError)):
         cluster.create_topic("more", replication_factor=2)
-
-
-def test_an_append_outlives_a_moment_in_which_no_majority_answers(cluster, folder, monkeypatch):
-    """Its records stand in the leader's log: an error that says "try again" would double them."""
-    submit, went_away = MetadataService.submit, []
-
-    def without_a_majority(self, decide, **named):
-        if went_away or named.get("queued") is None:  # it is no report of an append
-            return submit(self, decide, **named)
-        for name in ("m2", "m3"):
-            (folder / name).rename(folder / f"{name}-away")
-        try:
-            return submit(self, decide, **named)
-        except QuorumUnavailableError as error:
-            went_away.append(error)
-            raise
-        finally:
-            for name in ("m2", "m3"):
-                (folder / f"{name}-away").rename(folder / name)
-
-    monkeypatch.setattr(MetadataService, "submit", without_a_majority)
-
-    cluster.append("orders", records(b"a"), timeout_ms=PATIENCE_MS)
-
-    assert went_away
-    assert values_of(cluster, "orders") == [b"a"]
 
 
 def test_no_root_is_written_to_beside_one_that_has_a_cluster(cluster, folder):
