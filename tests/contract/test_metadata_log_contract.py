@@ -102,15 +102,6 @@ def test_newest_snapshot_ends_at_its_end_offset(long_logs):
     assert (newest.end_offset, newest.records) == (at(12), snapshot("b", "c"))
 
 
-def test_snapshot_that_is_there_is_not_written_again(long_logs):
-    log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, at(7))
-
-    log.write_snapshot(snapshot("b"), STAMP, at(7))
-
-    assert long_logs().newest_snapshot().records == snapshot("a")
-
-
 def test_snapshot_of_the_past_is_the_newest_that_is_old_enough(long_logs):
     log = long_logs()
     log.write_snapshot(snapshot("a"), STAMP, at(7))
@@ -146,29 +137,3 @@ def test_batches_are_read_up_to_an_offset_and_never_in_part(metadata_logs):
     assert log.read(from_offset=at(0), to_offset=at(4)) == [first, second]
     assert log.read(from_offset=at(0), to_offset=at(3)) == [first]
     assert log.read(from_offset=at(2), to_offset=at(2)) == []
-
-
-def test_a_log_that_was_read_tells_of_the_commit_of_another(metadata_logs):
-    log = metadata_logs()
-    end = log.append(settings("a"), STAMP, expected_offset=at(0)).end_offset
-    other = metadata_logs()
-    other.read(from_offset=at(0))
-
-    log.append(settings("b"), STAMP, expected_offset=end)
-
-    assert other.has_next()
-
-
-def test_a_moment_ends_the_log_before_the_first_batch_of_a_later_time(metadata_logs):
-    log = metadata_logs()
-    # The third committer's clock is late.
-    for place, time_ms in enumerate((1000, 3000, 2000, 4000)):
-        stamp = Stamp(time_ms=time_ms)
-        log.append(settings("a"), stamp, expected_offset=at(place))
-
-    found = {time_ms: log.offset_at(time_ms) for time_ms in (999, 1000, 2500, 3000, 3999, 5000)}
-
-    assert found == {
-        time_ms: at(place)
-        for time_ms, place in {999: 0, 1000: 1, 2500: 1, 3000: 3, 3999: 3, 5000: 4}.items()
-    }

@@ -35,21 +35,6 @@ def test_a_dry_run_visits_each_replica_once_and_says_what_is_due():
     assert str(report.rows[0]) == "orders-0 on broker 1: work: 2 pieces (5 bytes)"
 
 
-def test_maintain_goes_on_with_what_has_got_on_without_a_piece_of_work():
-    worked = Worked()
-    left = {1: 3, 2: 0, 3: 0}
-
-    def work(order):
-        broker_id = order.address.broker_id
-        left[broker_id] -= left[broker_id] > 0
-        return WorkDone(has_advanced=True, is_left=left[broker_id] > 0)
-
-    worked.work = work
-
-    assert not worked.upkeep.run_all().is_left
-    assert left[1] == 0
-
-
 def test_maintain_says_what_it_could_not_look_at_also_in_a_dry_run():
     worked = Worked(2)
     worked.submit(

@@ -4,8 +4,6 @@ from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.upkeep_work import WorkDone
 from kafka_on_spark.metadata.partition import Compaction
-from kafka_on_spark.metadata.records import RemoveTopicRecord
-from tests.builders import TOPIC_ID
 from tests.controller.worked_rounds import Worked
 
 
@@ -14,18 +12,6 @@ def alone(**fields):
     compaction = Compaction(compacted_below=Offset(4), cleaned_below=Offset(2))
     given = {"high_watermark": Offset(4), "high_watermark_epoch": 5, "log_end_offset": Offset(4)}
     return Worked(2, **{"isr": "1", **given, "compaction": compaction, **fields})
-
-
-def test_what_is_known_of_deleted_partitions_is_forgotten():
-    worked = alone()
-    worked.share(0)
-    worked.share()
-    assert len(worked.upkeep._times._visits) == 2
-
-    worked.submit([RemoveTopicRecord(topic_id=TOPIC_ID)])
-    worked.share()
-
-    assert worked.upkeep._times._visits == {}
 
 
 def test_who_waits_for_it_has_it_done_to_its_end():

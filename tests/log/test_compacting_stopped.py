@@ -14,23 +14,6 @@ from tests.controller.rounds import EPOCH
 from tests.fakes import Fault, folder
 from tests.log.compacting import BATCHES, Compacting
 
-# fmt: off
-NOT_YET = [
-    pytest.param({"leader_epoch": LeaderEpoch(EPOCH + 1)}, id="not yet under the image's leadership"),
-    pytest.param({"leader_epoch": LeaderEpoch(EPOCH - 1)}, id="under a later leadership"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("fields", NOT_YET)
-def test_only_under_the_leadership_of_the_image(fields):
-    cluster = Compacting()
-    order = cluster.order()
-    order = replace(order, partition=replace(order.partition, **fields))
-
-    assert cluster.compact(order=order).count == 0
-    assert cluster.records() == list(range(BATCHES))
-
 
 def test_a_replica_that_lacks_what_was_decided_on_waits():
     cluster = Compacting(below=12)

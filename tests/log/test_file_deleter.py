@@ -3,9 +3,8 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.file_deleter import FILES_AT_ONCE, clean_replica
+from kafka_on_spark.log.file_deleter import clean_replica
 from kafka_on_spark.log.replica_upkeep import plan_upkeep
 from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address, segment
@@ -134,25 +133,6 @@ def test_a_dry_run_counts_and_deletes_nothing():
 
     assert (done.count, done.size_bytes) == (1, segment("old").size_bytes)
     assert cluster.names() == before
-
-
-def test_what_was_deleted_before_an_error_is_told():
-    cluster = Cleaned()
-    for number in range(FILES_AT_ONCE + 1):
-        cluster.put(f"o{number}", epoch=EPOCH - 1)
-    delete, calls = cluster.folders.delete, []
-
-    def fail_after_one(place, names):
-        if calls:
-            raise KafkaStorageError("away")
-        calls.append(names)
-        delete(place, names)
-
-    cluster.folders.delete = fail_after_one
-
-    done = cluster.clean()
-
-    assert (done.count, done.error, done.is_left) == (FILES_AT_ONCE, "away", False)
 
 
 def test_a_cleaner_whose_time_is_over_leaves_the_rest_to_the_next():

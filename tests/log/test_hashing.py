@@ -53,24 +53,6 @@ def random_bytes(random, count, length_max):
     return [random.randbytes(random.randint(0, length_max)) for _ in range(count)]
 
 
-# fmt: off
-KAFKA = [  # Source: UtilsTest.testMurmur2
-    pytest.param(b"21",                                               -973932308,  id="21"),
-    pytest.param(b"foobar",                                           -790332482,  id="foobar"),
-    pytest.param(b"a-little-bit-long-string",                         -985981536,  id="long"),
-    pytest.param(b"a-little-bit-longer-string",                       -1486304829, id="longer"),
-    pytest.param(b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971,   id="longest"),
-    pytest.param(b"abc",                                              479470107,   id="abc"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("data, expected", KAFKA)
-def test_murmur2_is_kafkas(data, expected):
-    assert murmur2_of(data) == expected
-    assert murmur2(pa.array([data], pa.binary())).tolist() == [expected]
-
-
 def test_reference_of_murmur64a_passes_smhashers_verification():
     """SMHasher's check of an implementation: hashes of hashes of 256 keys end in this number."""
     hashes = b"".join(

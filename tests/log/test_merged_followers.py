@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.fetch import FetchOrder
 from tests.builders import NOW_MS, address, staged
 from tests.controller.rounds import EPOCH
 from tests.log.merging import Merging, fetch_out_of_sync, made_anew
@@ -50,40 +48,3 @@ def test_a_follower_of_another_log_is_found_by_the_borders_of_its_leaders_segmen
     report = fetch_out_of_sync(cluster, 3)
 
     assert (report.is_matched, report.is_bad) == (False, True)
-
-
-def test_after_an_unclean_election_a_cut_inside_a_merged_segment_keeps_its_lower_part():
-    cluster = Merging()
-    made_anew(cluster, 2, 20)
-    cluster.merge(3)
-    leader = cluster.table(2)
-    state = leader.load()
-    change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
-    leader.commit(state, change)
-    order = cluster.order(3)
-    elected = replace(
-        order.partition,
-        leader=2,
-        leader_epoch=LeaderEpoch(EPOCH + 1),
-        isr=frozenset({2}),
-        high_watermark=Offset(20),
-        high_watermark_chain=state.chain_digest,
-    )
-
-    [result] = cluster._run_fetches(
-        [
-            FetchOrder(
-                key=order.key,
-                partition=elected,
-                leader=address(2, key=order.key),
-                follower=order.address,
-                fetch_bytes_max=10**6,
-            )
-        ]
-    )
-
-    after = cluster.table(3).load()
-    assert result.truncated_records == 22
-    assert cluster.spans(3) == [(0, 20)]
-    assert after.chain_digest == state.chain_digest
-    assert after.batches[0].segment.epoch_in_name == EPOCH + 1

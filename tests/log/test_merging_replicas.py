@@ -149,24 +149,6 @@ def test_files_that_are_too_large_to_be_merged_keep_no_others_from_it(bytes_max)
     assert cluster.files(1) == last
 
 
-def test_a_first_part_with_which_no_other_fits_is_written_alone_once_a_visit():
-    cluster = Merging(64 + NEWEST)
-    rewrite, taken = cluster.segments.rewrite, []
-
-    def one(source, target, parts, **named):
-        taken.append(parts[0].base_offset)
-        if parts[0].base_offset == 0:
-            parts = parts[:1]
-        return rewrite(source, target, parts, **{**named, "end_offset": parts[-1].end_offset})
-
-    cluster.segments.rewrite = one
-
-    done = cluster.merge()
-
-    assert (done.count, done.is_left) == (1, False)
-    assert taken == [0, 32]
-
-
 def test_a_batch_of_many_files_becomes_one_file_also_alone(monkeypatch):
     monkeypatch.setattr(merge_tiers, "FILES_A_CHANGE_MAX", 4)
     cluster = Merging(1)

@@ -381,16 +381,6 @@ def test_a_log_whose_merged_segment_does_not_fit_is_corrupt(fields):
         check_log(replace(state, batches=tuple(batches)))
 
 
-def test_a_log_goes_on_behind_a_merged_segment_with_the_digest_that_it_claims():
-    """It can't be computed, and is taken; what follows is computed from it."""
-    state = with_merged(log("0:aabbc"), 0, 4)
-    [first, last] = state.batches
-    changed = replace(first, chain_digest=ChainDigest("f" * 32))
-
-    with pytest.raises(CorruptLogError, match="does not compute"):
-        check_log(replace(state, batches=(changed, last)))
-
-
 def test_retention_and_cuts_take_merged_segments_whole():
     state = with_merged(log("0:aabb 1:c"), 0, 4)
 

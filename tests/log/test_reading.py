@@ -144,21 +144,6 @@ def test_what_is_left_above_a_log_start_that_has_moved_on_is_read(start, left):
     assert passed == ([(1, start)] if start > 1 else [])
 
 
-def test_what_another_replica_has_read_past_a_log_start_is_not_lost():
-    [order] = planned()
-    passed, failures = [], [KafkaStorageError("the disk is gone")]
-
-    def rows_of(piece):
-        if first_of(piece) == 2 and failures:
-            raise failures.pop()
-        yield first_of(piece)
-
-    on_deleted = lambda order, first, start: passed.append((first, start))  # noqa: E731
-    rows = list(read_pieces(order, starting_at(2, 0), rows_of, on_deleted=on_deleted))
-
-    assert (rows, passed) == ([1, 2], [])
-
-
 def test_a_replica_that_fails_in_the_middle_is_gone_on_from_by_the_next():
     [order] = planned()
     store = replicas_of(on_1="0:abc", on_2="0:abc")

@@ -101,18 +101,3 @@ def test_each_kind_of_work_has_a_part_of_a_visit_whatever_those_before_it_take()
     assert [name for name, _ in result.done] == KINDS
     assert result.is_left
     assert result.moved_bytes == 5500
-
-
-def test_a_throttle_that_lets_nothing_through_gives_no_kind_of_work_anything():
-    worked = begun()
-    worked.share()
-    order = replace(worked.done[0], bytes_max=0)
-    left = []
-
-    def work(order, worker, allowance):
-        left.append(allowance.bytes_left)
-        return WorkDone()
-
-    run_upkeep(order, worked.worker(), [(name, work) for name in KINDS])
-
-    assert left == [0] * len(KINDS)

@@ -168,13 +168,6 @@ def test_batch_must_continue_the_image():
         BEFORE.replay(MetadataBatch(base_offset=99, stamp=STAMP, records=(request("a"),)))
 
 
-@pytest.mark.parametrize("records, changed", CASES)
-def test_snapshot_rebuilds_the_image(records, changed):
-    image = replay(BEFORE, *records)
-
-    assert_snapshot_rebuilds(image)
-
-
 def assert_snapshot_rebuilds(image):
     records = tuple(snapshot_records(image))
     start = MetadataImage(offset=image.offset - len(records))

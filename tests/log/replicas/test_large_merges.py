@@ -3,12 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.log import merging
-from kafka_on_spark.log.merging import BORDER_BYTES, fitting_into_one, too_large_to_merge
+from kafka_on_spark.log.merging import fitting_into_one, too_large_to_merge
 from kafka_on_spark.store import parquet_files
 from tests.log.replicas.rewriting import (
     OPTIONS,
@@ -42,22 +41,6 @@ def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
     ]:
         monkeypatch.setattr(merging, "UNCOMPRESSED_MAX", most)
         assert too_large_to_merge(here, parts, OPTIONS) == found
-
-
-def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(roots, monkeypatch):
-    here = roots[1]
-    few, many = merge(here, two(here)), merge(here, [written(here, 0, *[1] * 40)])
-    path = Path(here.folder) / many.segment.file_name
-    footer_bytes = pq.read_metadata(path).serialized_size + 8
-    monkeypatch.setattr(merging, "UNCOMPRESSED_MAX", 2**20)
-    half = footer_bytes // BORDER_BYTES
-
-    for most, found in [
-        (2 * half + 2, frozenset()),
-        (2 * half - 2, frozenset({many.segment})),
-    ]:
-        monkeypatch.setattr(merging, "BORDERS_MAX", most)
-        assert too_large_to_merge(here, (few, many), OPTIONS) == found
 
 
 def test_of_neighbours_as_many_fit_into_one_file_as_a_reader_takes_uncompressed(roots, monkeypatch):

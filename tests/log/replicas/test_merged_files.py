@@ -14,7 +14,7 @@ from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.hashing import content_digests, sum_digests
 from kafka_on_spark.log.merging import encode_merged, read_borders
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA, read_segment, segment_batches
-from tests.log.replicas.rewriting import EPOCH, OPTIONS, content, expected, merge, two, written
+from tests.log.replicas.rewriting import EPOCH, OPTIONS, merge, two, written
 
 
 def test_the_time_of_an_append_is_written_into_the_file(roots):
@@ -61,18 +61,6 @@ def test_the_file_has_the_encodings_of_a_segment_and_page_checksums(roots):
     for column, encoding in zip(columns, wanted, strict=True):
         assert set(column.encodings) <= {encoding, "RLE"}
     assert {each.compression for each in columns} == {"ZSTD"}
-
-
-def test_row_groups_are_of_a_bounded_size(roots, monkeypatch):
-    here = roots[1]
-    monkeypatch.setattr(merging, "GROUP_BYTES", 1000)
-    monkeypatch.setattr(merging, "BATCH_ROWS", 100)
-
-    made = merge(here, [written(here, 0, 250, 250), written(here, 500, 100)])
-
-    assert content(here, made) == expected(0, 600)
-    file = pq.ParquetFile(Path(here.folder) / made.segment.file_name)
-    assert file.metadata.num_row_groups == 7  # a batch of 100 or of 50 records each
 
 
 def test_a_segment_without_records_is_a_file(roots):

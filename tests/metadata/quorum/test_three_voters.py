@@ -114,22 +114,6 @@ def test_a_leader_that_lacks_what_was_seen_committed_stops_everything(quorum, pr
         process.names()
 
 
-@pytest.mark.parametrize("failing, expected", [(None, [0, 1]), (1, [0, 2]), (2, [0, 1])])
-def test_who_may_write_is_asked_of_a_majority_and_first_of_those_that_are_well(
-    quorum, process, monkeypatch, failing, expected
-):
-    asked = []
-    monkeypatch.setattr(
-        MemoryVoterLog, "check_writable", lambda log: asked.append(log._key.node_id)
-    )
-    if failing is not None:
-        quorum.roots[failing].is_offline = True
-
-    process.check_writable()
-
-    assert [*dict.fromkeys(asked)] == expected
-
-
 def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process):
     batch = process.decide("a")
     quorum.roots[0].is_offline = True

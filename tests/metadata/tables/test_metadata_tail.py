@@ -1,7 +1,6 @@
 """Following the metadata log by its newest commits: the same batches, flushed, and no listing."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CorruptLogError,
-    InconsistentClusterError,
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
@@ -100,19 +98,6 @@ def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
     assert len(found) == 2
     assert follower.read(from_offset=SEEN + followed + 2) == []
     assert append(follower, SEEN + followed + 2, 1) == SEEN + followed + 3
-
-
-def test_log_that_went_back_behind_what_a_loser_has_read_is_told(log, follower):
-    append(log, SEEN, 1)
-    follower.read(from_offset=SEEN)
-    end = append(log, SEEN + 1, 2)
-    with pytest.raises(CommitConflictError):
-        append(follower, SEEN + 1, 1)
-    follower.read(from_offset=SEEN + 1)
-    os.unlink(commit_path(log.uri, version_of(end - 1)))
-
-    with pytest.raises(InconsistentClusterError):
-        follower.read(from_offset=end)
 
 
 def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):

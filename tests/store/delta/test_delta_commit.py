@@ -182,18 +182,6 @@ def test_commit_whose_link_got_an_error_is_looked_for(log, uri, monkeypatch, num
     assert len(set(write_ids(uri))) == 3
 
 
-def test_commit_is_told_by_its_put_and_reads_no_file(log, uri, monkeypatch):
-    def no_answer(*args):
-        raise KafkaStorageError("can't read")
-
-    with monkeypatch.context() as silent:
-        silent.setattr(CommitFiles, "read", no_answer)
-        silent.setattr(os, "listdir", no_answer)
-        commit(log, 1)
-
-    assert log.refresh() == 2
-
-
 def test_of_racing_creations_one_wins(root):
     start = threading.Barrier(4)
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
-from kafka_on_spark.store.delta import delta_log, log_cleaning
+from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_log import CommitFiles
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.tables import (
@@ -91,24 +91,6 @@ def test_table_that_leaves_flushing_to_the_system_is_not_flushed(uri, flushed):
     log.checkpoint_if_due()
 
     assert flushed == []
-
-
-def test_commits_that_are_cleaned_keep_no_checkpoint_from_being_written(uri, monkeypatch):
-    """The table leaves flushing to the system, and its hint is lost."""
-    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 5)
-    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
-    create(uri, is_flushed=False)
-    log = opened(uri, is_flushed=False)
-    for _ in range(45):
-        commit(log, log.version)
-        log.checkpoint_if_due()
-    assert not commit_file(uri, 0).exists()
-    commit_file(uri, 0).with_name("_last_checkpoint").unlink()
-    commit_times(log, 10)
-
-    log.checkpoint_if_due()
-
-    assert commit_file(uri, 55).with_suffix(".checkpoint.parquet").exists()
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
@@ -205,26 +187,6 @@ def test_file_on_a_root_that_was_taken_away_makes_no_folder(root):
             operation(f"{root}/snapshots/1", b"bytes")
 
     assert not root.exists()
-
-
-def test_what_is_not_local_is_not_flushed(flushed):
-    RootFiles("s3://bucket", OPTIONS).flush(["s3://bucket/segment"])
-
-    assert flushed == []
-
-
-def _breaks():
-    yield b"begun"
-    raise CorruptLogError("the source is not what its name says")
-
-
-def test_of_several_files_none_is_there_if_one_fails(root):
-    files = [(f"{root}/a", [b"a"]), (f"{root}/b", _breaks()), (f"{root}/c", [b"c"])]
-
-    with pytest.raises(CorruptLogError):
-        RootFiles(str(root), OPTIONS).write_all(files)
-
-    assert os.listdir(root) == []
 
 
 def test_of_several_files_none_is_there_if_one_can_not_be_flushed(root, failing):

@@ -18,21 +18,6 @@ def test_the_lowest_of_the_best_voters_leads_if_none_is_named(quorum, process):
     assert quorum.roots[0].table.quorum_epoch == 3
 
 
-def test_a_decision_between_the_copy_and_the_candidacy_costs_a_try(quorum, process):
-    grown(quorum, process)
-    other, rounds = quorum.process("other"), [1, 1]
-
-    def decide_first(change):
-        if change.vote == key_of(1) and rounds:
-            rounds.pop()
-            other.decide("meanwhile")
-
-    quorum.roots[1].before_commit = decide_first
-
-    assert process.changes.elect(key_of(1)) == key_of(1)
-    assert process.names() == ["meanwhile", "meanwhile"]
-
-
 def test_a_voter_whose_root_fails_can_not_be_elected(quorum, process):
     grown(quorum, process)
     quorum.roots[1].is_read_only = True
