@@ -7,10 +7,8 @@ Invariants: Q1 (one leader an epoch), Q2 (what is committed stays), log matching
 Q10 (a confirmed read has what was committed before it began).
 """
 
-import random
 from collections import deque
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from kafka_on_spark.base.errors import InconsistentClusterError
@@ -301,39 +299,6 @@ def search(rules, scope, *, states_max=1_000_000):
             break
         assert len(before) < states_max, "the scope is too large"
     found.states = len(before)
-    return found
-
-
-WEIGHTS = {"stand": 1, "wipe": 1, "join": 2, "read": 3, "begin": 3, "look": 4, "see": 4}
-"""How often a walk takes a step of a kind, against 10 of any other: epochs and wipes are soon spent,
-and who only looks gets nowhere."""
-
-
-@cache
-def _weight(name):
-    return WEIGHTS.get(name.rpartition(": ")[2].partition(" ")[0], 10)
-
-
-def walk(rules, scope, seed, *, steps_max):
-    """Take steps at random, from the first state on; return what was found on the way.
-
-    What a breadth-first search comes to only after billions of states is some tens of steps away.
-    """
-    dice, state, path = random.Random(seed), first_state(rules, scope), []
-    found = Found(states=1)
-    try:
-        for _ in range(steps_max):
-            following = [(name, after) for name, after in steps(state, rules, scope)]
-            if not following:
-                break
-            [(name, state)] = dice.choices(following, [_weight(name) for name, _ in following])
-            path.append(name)
-            found.states += 1
-            found.reads += name.endswith("done")
-            check(state.tables, rules)
-    except (BrokenError, InconsistentClusterError) as error:
-        found.broken, found.path = str(error), tuple(path)
-    found.committed = len(state.committed)
     return found
 
 
