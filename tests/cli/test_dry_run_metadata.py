@@ -12,8 +12,6 @@ from kafka_on_spark.observe.metadata_as_of import MetadataAsOf
 from tests.builders import image_of, partition
 from tests.fakes import FakeClock, MemoryMetadataLog
 
-"""Both replicas have two records, and the high watermark is 0."""
-
 
 @pytest.fixture
 def log():

@@ -77,9 +77,6 @@ def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
     assert default == cluster_shown
 
 
-# fmt: on
-
-
 @pytest.mark.parametrize("kind", ["PREFERRED", "preferred", "UNCLEAN"])
 def test_kinds_of_elections_may_be_in_capitals(call, new_topic, kind):
     topic = new_topic(partitions=1)

@@ -375,9 +375,6 @@ def test_answer_is_what_moves():
     assert drain_broker(image, 1, "why").response == [KEY]
 
 
-# fmt: on
-
-
 def in_short(registered):
     return " ".join(map(str, sorted(registered.isr))), registered.leader
 

@@ -184,9 +184,6 @@ def test_waits(under_way, fenced):
     assert advance_reassignments(image_of(under_way, ids=SIX, fenced=fenced)).records == []
 
 
-# fmt: on
-
-
 # fmt: off
 REPLACED = [  # another target                replicas       adding   removing    at the end
     pytest.param((5, 6),                      "5 6 1 2 4",   "5 6",   "1 2 4",    "5 6",     id="elsewhere"),

@@ -78,9 +78,6 @@ def test_explicit_assignment_may_name_partitions_in_any_order():
     ]
 
 
-# fmt: on
-
-
 def test_settings_of_the_cluster_are_set_and_removed():
     before = image_of(
         partition("1 2", isr="1", elr="2"), configs={"num.partitions": "3", "retention.ms": "5"}

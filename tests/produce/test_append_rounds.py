@@ -111,9 +111,6 @@ def appender(roots):
     )
 
 
-# fmt: on
-
-
 def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committed(roots, appender):
     """A newer run has begun meanwhile: it fences this one, and what stands in the log stays."""
     roots[address(1).root].faults.append(Fault.LOST_ANSWER)

@@ -121,9 +121,6 @@ def test_only_acks_all_waits_until_readers_see_the_records(cluster, topic, acks,
     assert values_of(cluster, topic) == [b"v"]
 
 
-# fmt: on
-
-
 def test_keyless_records_of_one_append_stay_together_and_of_many_are_spread(cluster, new_topic):
     topic = new_topic(partitions=3)
 

@@ -13,8 +13,6 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import records, values_of
 
-"""For processes that append: on a busy machine each may have to wait for a processor."""
-
 
 def test_a_retry_is_a_duplicate_and_gets_the_first_appends_offsets(cluster, new_topic):
     topic = new_topic(partitions=3)

@@ -107,6 +107,3 @@ def test_a_move_whose_target_died_is_named_and_goes_on_when_it_is_back_or_is_can
     assert sorted(partition_of(cluster, "orders").replicas) == ends_at
     assert_only_assigned_tables(disks, cluster)
     assert_sound(disks)
-
-
-# fmt: on

@@ -71,6 +71,3 @@ def test_deleting_records_is_refused_as_a_whole(cluster, offsets, error, words):
         cluster.delete_records(offsets)
 
     assert cluster.image.offset == before
-
-
-# fmt: on

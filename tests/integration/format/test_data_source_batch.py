@@ -90,9 +90,6 @@ def test_timestamps_are_the_records_or_the_commits(spark, disks):
     assert {row.timestampType for row in at_commit.collect()} == {1}
 
 
-# fmt: on
-
-
 def test_filters_and_columns_are_sparks(spark, disks):
     frame = source(spark, disks, "orders")
 
