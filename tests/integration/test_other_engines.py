@@ -212,6 +212,3 @@ def test_every_engine_finds_the_rows_of_a_clusters_tables(request, spark, often)
         for uri in (tables[0], tables[1], metadata):
             check_with_all(request, spark, uri)
         check_some_with_polars(request, KeptTable(tables[2]))
-
-
-# What each comparison refuses

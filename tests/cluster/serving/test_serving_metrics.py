@@ -8,13 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from kafka_on_spark.observe.figures import OPENMETRICS
 from tests.cluster.disks import new_disks, records
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
-
-QUICK = {
-    "controller.lease.ms": 1500,
-    "broker.heartbeat.interval.ms": 100,
-    # A test's own appends and what is served conflict, and a busy machine takes its time for both.
-    "delivery.timeout.ms": 120_000,
-}
+from tests.cluster.serving.test_serve import QUICK
 
 
 @pytest.fixture
