@@ -277,7 +277,9 @@ def test_offsets_of_a_group_with_members_are_not_changed_by_request():
     saved = replay(EMPTY, alter_group_offsets(EMPTY, "g", {KEY: 3}))
     image = joined(saved, "a")
 
-    with pytest.raises(NonEmptyGroupError, match="group 'g' has 1 member: .*end its consumers first"):
+    with pytest.raises(
+        NonEmptyGroupError, match=r"group 'g' has 1 member: .*end its consumers first"
+    ):
         alter_group_offsets(image, "g", {KEY: 2, ONE: 8})
     with pytest.raises(NonEmptyGroupError, match="2 members"):
         delete_group(joined(image, "b"), "g")
