@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
-from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
+from kafka_on_spark.base.ids import LOST, BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.fsck.findings import Coverage, Finding, FindingList, FsckReport, Place, in_order
 from kafka_on_spark.fsck.metadata_audit import MetadataAudit
 from kafka_on_spark.fsck.partition_checks import (
@@ -94,22 +94,18 @@ class Fsck:
             if timeline.register is not None
             for order in self._orders(timeline, timeline.register, absent)
         ]
-        found: dict[PartitionKey, list[tuple[ReplicaAddress, ReplicaTrace]]] = defaultdict(list)
+        found: dict[PartitionKey, list[ReplicaTrace]] = defaultdict(list)
         for order, trace in zip(orders, self._tasks.run(audit_task, orders), strict=True):
-            found[order.address.key].append((order.address, trace))
+            found[order.address.key].append(trace)
         self._metadata.catch_up()
         for before in timelines:
             after = self._replay.timelines[before.key].copy()
             register = after.register
             if before.register is None or register is None:
                 continue
-            traces = [
-                trace
-                for address, trace in found[before.key]
-                # Still the assigned one: findings of a lost one do not count.
-                if register.uuid_of(address.broker_id) == address.replica_uuid
-                and register.is_created(address.broker_id)
-            ]
+            # Those that are assigned still: findings of a lost one do not count.
+            members = register.members(filter(register.is_created, register.replicas))
+            traces = [trace for trace in found[before.key] if trace.member in members]
             self._compare(before, before.register, after, traces)
 
     def _orders(
@@ -117,13 +113,10 @@ class Fsck:
     ) -> Iterator[AuditOrder]:
         brokers = self._replay.image.brokers
         for broker_id in dict.fromkeys(register.replicas):
-            directory_id = register.directory_of(broker_id)
-            uuid = register.uuid_of(broker_id)
+            directory_id, uuid = register.directory_of(broker_id), register.uuid_of(broker_id)
             is_there = broker_id in brokers and broker_id not in absent
-            if not is_there or not register.is_created(broker_id):
-                continue
-            if directory_id is None or uuid is None:
-                continue  # an invalid registration, which has a finding
+            if not is_there or directory_id in (None, LOST) or uuid is None:
+                continue  # not created, or an invalid registration, which has a finding
             address = ReplicaAddress(
                 root=brokers[broker_id].root,
                 topic=timeline.name.topic,

@@ -196,12 +196,9 @@ class MetadataReplay:
             self._add("I15", "a result is none: it has no code", offset)
         # A part that can't be read may have the request or its answer.
         if is_request == (text in self.pending) and not self._has_gap:
-            sentence = (
-                "a request is asked for that is pending already"
-                if is_request
-                else "a result answers no pending request: it was run before, or never"
-            )
-            self._add("I11", sentence, offset)
+            asked = "a request is asked for that is pending already"
+            answered = "a result answers no pending request: it was run before, or never"
+            self._add("I11", asked if is_request else answered, offset)
         if is_request:
             self.pending[text] = None
         else:
@@ -332,9 +329,9 @@ class MetadataReplay:
             if not is_next:
                 sentence = (
                     f"a change says that it leads to leader epoch {said[0]} and partition epoch"
-                    f" {said[1]}; it leads to {after.leader_epoch} and {after.partition_epoch}"
                 )
-                self._add("I7", sentence, offset, key)
+                known = f"{said[1]}; it leads to {after.leader_epoch} and {after.partition_epoch}"
+                self._add("I7", f"{sentence} {known}", offset, key)
             self._check_step(key, before, after, offset)
         self.timelines[key].take(after)
 
@@ -377,10 +374,8 @@ class MetadataReplay:
             self._add("I23", sentence, offset, key)
         floor = before.high_watermark_epoch or 0
         if mark_epoch is None or not floor <= mark_epoch <= before.leader_epoch:
-            sentence = (
-                f"the record below the high watermark {mark} is said to be of leadership"
-                f" {mark_epoch}, which is not from {floor} to {before.leader_epoch}"
-            )
+            below = f"the record below the high watermark {mark} is said to be of leadership"
+            sentence = f"{below} {mark_epoch}, which is not from {floor} to {before.leader_epoch}"
             self._add("I9", sentence, offset, key)
 
 

@@ -300,10 +300,8 @@ class PartitionAudit:
         if span is not None and span.end_offset >= mark:
             return
         ended = "never adopted it" if span is None else f"ended at {span.end_offset} under it"
-        sentence = (
-            f"the high watermark moved to {mark} under leadership {leadership.epoch} with this"
-            f" replica in sync, which {ended}"
-        )
+        moved = f"the high watermark moved to {mark} under leadership {leadership.epoch}"
+        sentence = f"{moved} with this replica in sync, which {ended}"
         version = trace.last_version if span is None else span.last_version
         self._add("I1", sentence, trace, version=version, offset=mark)
         if leadership.first.leading == trace.member:

@@ -131,10 +131,8 @@ def state_flaws(register: Registered) -> Iterator[Flaw]:
     for sentence in _membership_flaws(register):
         yield "I17", sentence
     if register.log_start_offset > register.high_watermark:
-        sentence = (
-            f"the log start {register.log_start_offset} is above the high watermark"
-            f" {register.high_watermark}"
-        )
+        start, mark = register.log_start_offset, register.high_watermark
+        sentence = f"the log start {start} is above the high watermark {mark}"
         yield "I9", sentence
         yield "I16", sentence
 
@@ -175,23 +173,18 @@ def step_flaws(before: Registered, after: Registered) -> Iterator[Flaw]:
     generation = before.unclean_generation
     if after.unclean_generation < generation:
         yield "I8", f"unclean generation {after.unclean_generation} comes after {generation}"
-    if after.unclean_generation == generation and after.high_watermark < before.high_watermark:
-        yield (
-            "I8",
-            f"the high watermark fell from {before.high_watermark} to {after.high_watermark} within"
-            f" unclean generation {generation}",
-        )
+    was, mark = before.high_watermark, after.high_watermark
+    if after.unclean_generation == generation and mark < was:
+        sentence = f"the high watermark fell from {was} to {mark} within unclean generation"
+        yield "I8", f"{sentence} {generation}"
 
 
 def isr_flaws(before: Registered, high_watermark: int, min_isr: int) -> Iterator[Flaw]:
     """Yield whether a high watermark moves though the ISR is below its minimum."""
     minimum = min(min_isr, len(before.replicas))
     if len(before.isr) < minimum:
-        yield (
-            "I9",
-            f"the high watermark moved to {high_watermark} with {len(before.isr)} in-sync replicas,"
-            f" of which {minimum} must be (min.insync.replicas)",
-        )
+        sentence = f"the high watermark moved to {high_watermark} with {len(before.isr)} in-sync"
+        yield "I9", f"{sentence} replicas, of which {minimum} must be (min.insync.replicas)"
 
 
 def log_start_flaws(before: Registered, start: int, settings: Settings | None) -> Iterator[Flaw]:
@@ -201,16 +194,10 @@ def log_start_flaws(before: Registered, start: int, settings: Settings | None) -
     """
     if start < before.log_start_offset:
         yield "I16", f"the log start went from {before.log_start_offset} back to {start}"
-    if (
-        start > before.log_start_offset
-        and settings is not None
-        and "delete" not in settings.policies
-    ):
-        policy = settings.text("cleanup.policy")
-        yield (
-            "I16",
-            f"records below {start} are deleted, and the topic's cleanup.policy is {policy!r}",
-        )
+    if start <= before.log_start_offset or settings is None or "delete" in settings.policies:
+        return
+    policy = settings.text("cleanup.policy")
+    yield "I16", f"records below {start} are deleted, and the topic's cleanup.policy is {policy!r}"
 
 
 def compaction_flaws(

@@ -219,10 +219,8 @@ class VoterTrace:
         for name in gone:
             del self.files[name]
         if start < log.proved_end:
-            self._add(
-                "Q2",
-                f"it is cut to {start}, below {log.proved_end}, which its log proves committed",
-            )
+            proved = f"{log.proved_end}, which its log proves committed"
+            self._add("Q2", f"it is cut to {start}, below {proved}")
 
     def _batches(self) -> Iterable[RaftBatch]:
         return (each for file in self.files.values() for each in file)
@@ -234,11 +232,8 @@ class VoterTrace:
         self.files |= commit.added
         for batch in (each for file in commit.added.values() for each in file):
             if batch.end_offset > log.proved_end:
-                self._add(
-                    "Q2",
-                    f"what ends at {batch.end_offset} is merged, and the log proves only"
-                    f" {log.proved_end} committed",
-                )
+                sentence = f"what ends at {batch.end_offset} is merged, and the log proves only"
+                self._add("Q2", f"{sentence} {log.proved_end} committed")
             self._see(batch, None)
 
     def _see(self, batch: RaftBatch, before: RaftBatch | None) -> None:
@@ -296,11 +291,9 @@ def _matching_flaws(traces: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
             if other.write_id != batch.write_id or _differs(other.base_offset, batch.base_offset):
                 yield VoterFlaw("Q7", trace.key, f"{two_writes(*end)}, {words}")
             elif _differs(other.epoch_before, batch.epoch_before):
-                sentence = (
-                    f"the batch of epoch {end[0]} that ends at {end[1]} follows one of epoch"
-                    f" {other.epoch_before} and one of {batch.epoch_before}, {words}"
-                )
-                yield VoterFlaw("Q7", trace.key, sentence)
+                epochs = f"{other.epoch_before} and one of {batch.epoch_before}, {words}"
+                sentence = f"the batch of epoch {end[0]} that ends at {end[1]} follows one of epoch"
+                yield VoterFlaw("Q7", trace.key, f"{sentence} {epochs}")
 
 
 def _differs(one: int, other: int) -> bool:
@@ -313,11 +306,8 @@ def _proof_flaws(traces: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
         proved = log.batch_before(log.proved_end)
         if proved is None or longer.proved_end < log.proved_end or has_write(longer, proved):
             continue
-        sentence = (
-            f"what voter {key} proves committed up to {log.proved_end} is not what is in the log"
-            f" of voter {other}"
-        )
-        yield VoterFlaw("Q2", other, sentence)
+        sentence = f"what voter {key} proves committed up to {log.proved_end} is not in the log of"
+        yield VoterFlaw("Q2", other, f"{sentence} voter {other}")
 
 
 def _vote_flaws(traces: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
@@ -367,16 +357,12 @@ def committed_flaws(
     names = ", ".join(map(str, held))
     if voters.is_majority([*held, *unread]):
         sentence = (
-            f"whether a majority holds the log up to {proved_end} is not known: of the voters that"
-            f" could be read only {names} hold it"
+            f"whether a majority holds the log up to {proved_end} is not known: of the voters"
         )
-        yield VoterFlaw(None, None, sentence)
+        yield VoterFlaw(None, None, f"{sentence} that could be read only {names} hold it")
         return
-    sentence = (
-        f"the log is committed up to {proved_end}, and only {names} of"
-        f" {len(voters.voters)} voters hold it: one went back, or was emptied"
-    )
-    yield VoterFlaw("Q2", None, sentence)
+    holders = f"only {names} of {len(voters.voters)} voters hold it: one went back, or was emptied"
+    yield VoterFlaw("Q2", None, f"the log is committed up to {proved_end}, and {holders}")
 
 
 def following_flaws(leader: VoterTrace, others: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
@@ -387,16 +373,12 @@ def following_flaws(leader: VoterTrace, others: Sequence[VoterTrace]) -> Iterato
             continue
         last = other.log.batches[-1:]
         if other.log.end_offset > end:
-            sentence = (
-                f"voter {other.key} follows it in epoch {leader.epoch} up to"
-                f" {other.log.end_offset}, and its own log ends at {end}: it went back"
-            )
-            yield VoterFlaw("Q2", leader.key, sentence)
+            where = f"in epoch {leader.epoch} up to {other.log.end_offset}"
+            sentence = f"voter {other.key} follows it {where}, and its own log ends at {end}"
+            yield VoterFlaw("Q2", leader.key, f"{sentence}: it went back")
         elif not all(has_write(log, batch) for batch in last):
-            sentence = (
-                f"it follows voter {leader.key} in epoch {leader.epoch}, and what its log ends with"
-                f" at {other.log.end_offset} is not in the leader's"
-            )
+            ends = f"what its log ends with at {other.log.end_offset} is not in the leader's"
+            sentence = f"it follows voter {leader.key} in epoch {leader.epoch}, and {ends}"
             yield VoterFlaw("Q7", other.key, sentence)
 
 
