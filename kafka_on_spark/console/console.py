@@ -178,18 +178,11 @@ THREADS: Final = 40
 
 
 class Console:
-    """The console of `cluster` at a port of this machine; 0: at any that is free.
-
-    Attributes:
-        address: Where a browser finds it, with its token.
-    """
+    """The console of `cluster` at a port of this machine; 0: at any that is free. `address` is
+    where a browser finds it, with its token."""
 
     def __init__(self, cluster: Cluster, *, port: int = 0) -> None:
-        """Listen.
-
-        Raises:
-            InvalidRequestError: The address can't be had.
-        """
+        """Listen; raise InvalidRequestError if the address can't be had."""
         node = cluster._node
         subscribers = Subscribers()
         self._follower = Follower(node.metadata, node.clock, subscribers.publish)

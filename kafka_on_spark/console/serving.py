@@ -81,11 +81,7 @@ class _EndingClock(WakingClock):
         self._ended = ended
 
     def sleep_ms(self, duration_ms: float) -> None:
-        """Wait.
-
-        Raises:
-            _EndOfServing: The process is to end.
-        """
+        """Wait; raise _EndOfServing if the process is to end."""
         if self._ended.wait(duration_ms / 1000):
             raise _EndOfServing
 
@@ -96,7 +92,6 @@ class ServedCluster:
     Attributes:
         ended: Set once the loops are to end, whoever says so.
         failure: Why it could not go on; None: it was told to end, or goes on.
-        round_count: How many rounds have come to their end.
     """
 
     def __init__(
@@ -172,11 +167,7 @@ class ServedCluster:
             self.ended.set()
 
     def _wait_out(self, what: str, error: Exception) -> None:
-        """Wait before the next try.
-
-        Raises:
-            ServingFailedError: Tasks can't run any more.
-        """
+        """Wait before the next try; raise ServingFailedError if tasks can't run any more."""
         if self._spark is not None:
             from kafka_on_spark.spark.jvm import has_ended  # imports pyspark
 

@@ -33,14 +33,8 @@ View = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What has happened up to a metadata offset, oldest first.
-
-    Attributes:
-        entries: The changes of partitions.
-        events: What happened to brokers.
-        ends: The metadata offsets behind each decision.
-        image: What all of it has led to.
-    """
+    """What has happened up to a metadata offset, oldest first, and the image that it has led to;
+    `ends` are the metadata offsets behind each decision."""
 
     entries: list[HistoryEntry]
     events: list[BrokerEvent]

@@ -269,7 +269,6 @@ class SourceOptions:
     """The checked options of a read.
 
     Attributes:
-        cluster: The metadata root.
         starting: Where a new query, or a batch, begins.
         ending: Where a batch ends; not for streams.
         as_of: The moment of the past that a batch reads, or None.
@@ -382,7 +381,6 @@ class SinkOptions:
     """The checked options of a write.
 
     Attributes:
-        cluster: The metadata root.
         topic: The topic of all rows; None: each row names its own.
         producer_id: The producer of an idempotent batch write, or None.
         producer_epoch: The run of a batch write. Of a stream: a number above the epochs of all ids

@@ -60,10 +60,8 @@ class Reads:
         start: Mapping[int, int] | None = None,
         end: Mapping[int, int] | None = None,
     ) -> list[ReadOrder]:
-        """Return one order a partition that has committed records between `start` and `end`.
-
-        Raises: as `plan_reads`.
-        """
+        """Return one order a partition that has committed records between `start` and `end`; raise
+        as `plan_reads`."""
         now = self.node.metadata.catch_up()
         if self._past is not None:
             return plan_reads(self._past, topic, start, end, now=now)

@@ -642,7 +642,6 @@ class MemberDescription:
         instance_id: Of a static member, or None.
         is_away: Whether it has ended and said that it returns.
         member_epoch: Of the target that it has followed in giving up partitions.
-        topics: What it has subscribed to.
         partitions: What it owns.
         target: What it shall own.
     """
@@ -665,7 +664,6 @@ class GroupMembers:
             what, "Reconciling" while members give up and take partitions, or "Stable".
         group_epoch: Changes of its members and partitions; None: it has no members.
         target_epoch: The last of them that it was decided for who shall own what.
-        members: By their ids.
     """
 
     state: str

@@ -55,14 +55,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """One topic.
-
-    Attributes:
-        name: Its name.
-        topic_id: Its id.
-        partitions: In order.
-        configs: The settings that it has of its own.
-    """
+    """One topic, its partitions in order; `configs` are the settings that it has of its own."""
 
     name: str
     topic_id: TopicId
@@ -79,11 +72,7 @@ def offsets_of(partition: PartitionRegistration) -> PartitionOffsets:
 
 
 def describe(image: MetadataImage, name: str) -> TopicDescription:
-    """Return the description of a topic.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such topic.
-    """
+    """Return the description of a topic, or raise UnknownTopicOrPartitionError."""
     topic = image.topic(name)
     return TopicDescription(
         name=topic.name,
@@ -153,14 +142,7 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One replica.
-
-    Attributes:
-        part: See Part.
-        words: All of it in words: "in sync, moving out".
-        is_leaving: A reassignment removes it.
-        is_coming: A reassignment adds it.
-    """
+    """One replica; `words` say all of it: "in sync, moving out"."""
 
     part: Part
     words: str
@@ -225,11 +207,8 @@ def _has(row: GridRow, problem: str) -> bool:
 
 
 def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
-    """Return the grid of all topics, or of `topics`.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such topic.
-    """
+    """Return the grid of all topics, or of `topics`; one that is not there raises
+    UnknownTopicOrPartitionError."""
     chosen = image.topics.values() if topics is None else [image.topic(each) for each in topics]
     rows = [
         row_of(image, topic, number, partition)

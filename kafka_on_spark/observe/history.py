@@ -43,7 +43,6 @@ class HistoryEntry:
         replicas: The brokers assigned; none once the partition is deleted.
         is_deletion: The log start alone changed: retention or delete-records deleted records.
         is_compaction: How far its logs are to be compacted alone changed.
-        cause: The reason, in words.
         metadata_offset: Offset of the record in the metadata log.
         by: Who committed it: the controller's id, or Spark's application id; None: another process.
     """
@@ -191,14 +190,8 @@ def _entry_of(
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which a replica's part did not change.
-
-    Attributes:
-        start: The first moment.
-        end: The moment after it.
-        leader_epoch: The replica's leader epoch, if it led; None for a follower.
-        is_in_sync: The replica was in the ISR.
-    """
+    """A time in which a replica's part did not change; `end` is the moment after it. A follower has
+    no `leader_epoch`."""
 
     start: datetime
     end: datetime

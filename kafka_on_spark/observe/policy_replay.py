@@ -93,14 +93,8 @@ class PolicyFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PolicyReplay:
-    """What differs under another policy.
-
-    Attributes:
-        policy: The settings of the replay.
-        differences: Times in which another broker would have led, in order of time.
-        recorded: The figures of the log.
-        instead: The figures under the other settings.
-    """
+    """What differs under another policy: times in which another broker would have led, in order,
+    and the figures of the log and of the replay."""
 
     policy: Mapping[str, str]
     differences: tuple[LeaderDifference, ...]

@@ -260,10 +260,8 @@ def size_task(address: ReplicaAddress, worker: Worker) -> int | None:
 def partition_sizes(
     node: Node, image: MetadataImage, keys: Iterable[PartitionKey]
 ) -> dict[PartitionKey, int | None]:
-    """Return the bytes of one replica of each partition; None where no leader can tell.
-
-    A partition whose leader's replica was never created has none.
-    """
+    """Return the bytes of one replica of each partition, none of one whose leader's replica was
+    never created; None where no leader can tell."""
     leaders = {key: _leader_of(image, key) for key in keys}
     sizes = _sizes(node, image, leaders.items())
     return {
@@ -334,11 +332,8 @@ def move_progress(node: Node) -> list[MoveProgress]:
 
 
 def batch_flaw(address: ReplicaAddress, batch: LogPart, options: StorageOptions) -> str | None:
-    """Return what is wrong with a batch's files, by size and digest, or None.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-    """
+    """Return what is wrong with a batch's files, by size and digest, or None; raise
+    KafkaStorageError if the root does not answer."""
     for segment in batch.segments:
         pieces = segment_pieces(address, segment, options)
         try:

@@ -24,12 +24,7 @@ class PartitionForecast:
     """What would happen to one partition.
 
     Attributes:
-        name: The partition.
-        leader_before: The leader now, or None.
-        leader_after: The leader then, or None.
-        isr_before: The replicas in sync now.
-        isr_after: The replicas in sync then; a member that died stays if it is the last.
-        min_isr: How many replicas must be in sync for acks=all.
+        isr_after: A member that died stays in it if it is the last.
         is_under_min_isr: Appends with acks=all would be refused.
         uncommitted_records: Records that only the dying leader is known to have: acks=1 appends
             that are not committed yet. They would be lost.
@@ -73,7 +68,6 @@ class Forecast:
     """What would happen if brokers died.
 
     Attributes:
-        brokers: The brokers that die.
         offset: Metadata offset of the image that the forecast starts from.
         partitions: Those that would change, and those that are offline or under min ISR already
             and have a replica on such a broker, in order.

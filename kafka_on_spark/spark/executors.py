@@ -237,11 +237,8 @@ def _sent(value: object, *, writes: bool) -> tuple[Load, tuple[dict[str, str], s
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Raise one sentence in place of the traces of tasks that an executor's Python can't run.
-
-    Raises:
-        InvalidRequestError: It can't. Other errors pass unchanged.
-    """
+    """Raise InvalidRequestError, a sentence, in place of the traces of tasks that an executor's
+    Python can't run."""
     try:
         yield
     except Exception as error:

@@ -165,10 +165,8 @@ def _delta_jars() -> dict[str, str]:
 
 
 def _put_packages_on_path() -> None:
-    """Let this process and Spark's Python workers import the packages of a checkout.
-
-    Workers take their path from the environment in which Spark's JVM starts.
-    """
+    """Let this process import the packages of a checkout, and Spark's Python workers, which take
+    their path from the environment in which Spark's JVM starts."""
     if not _IS_CHECKOUT:
         return
     folders = [str(_CHECKOUT), str(_PACKAGE / "spark" / "discovery")]

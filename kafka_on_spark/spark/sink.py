@@ -230,12 +230,7 @@ def cached_node(
     root: str, options: StorageOptions, *, is_patient: bool = False
 ) -> tuple[Node, MetadataImage | None]:
     """Return the cluster at `root`, caught up, and the image that it had before; None: it was
-    opened just now.
-
-    `is_patient`: wait for a metadata root that is away.
-
-    Raises: as `open_node`.
-    """
+    opened just now. `is_patient`: wait for a metadata root that is away. Raises as `open_node`."""
     place = (root, options)
     awaits = Awaits.ROOT if is_patient and place not in _open else Awaits.NOTHING
     known, before = _open.pop(place, None), None
@@ -297,12 +292,10 @@ def _place(options: SinkOptions) -> tuple[str, StorageOptions]:
 def _plan(
     metadata: MetadataService, options: SinkOptions, *, has_producer: bool, is_stream: bool
 ) -> WritePlan:
-    """Return a plan on the newest image; nothing is written, no epoch taken.
+    """Return a plan on the newest image; nothing is written, no epoch taken. Raises as
+    `plan_topics`.
 
     A stream's batch waits for in-sync replicas when it is appended, and is staged without.
-
-    Raises:
-        UnknownTopicOrPartitionError, NotEnoughReplicasError: The topic can't be appended to.
     """
     image = metadata.image
     topics = MultiTopicOrder(
@@ -369,7 +362,6 @@ def _append(
     """Append what tasks have staged, all topics at once; return what each topic got.
 
     `image_offset`: the metadata offset of the plan. `known`: an image, perhaps an older one.
-    A stream's batch waits while too few replicas are in sync.
     """
     given = _answers(messages)
     if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):

@@ -206,11 +206,7 @@ class Reading:
     def fail_or_pass_deleted(
         self, order: ReadOrder, first: Offset, log_start_offset: Offset
     ) -> None:
-        """Fail a task whose records were deleted since it was planned, or say what it misses.
-
-        Raises:
-            OffsetOutOfRangeError: Data loss fails the query.
-        """
+        """Fail a task whose records were deleted since it was planned, or say what it misses."""
         last, why = min(log_start_offset, order.end_offset), f"its log starts at {log_start_offset}"
         loss = could_not_read(order.name, first, last, f"{why} by now")
         if self.options.fails_on_data_loss:

@@ -31,14 +31,8 @@ Result = TypeVar("Result")
 
 
 class SparkExecutors:
-    """The executors of a classic Spark session. `options`: credentials of all roots.
-
-    Attributes:
-        application_id: Spark's name for the application.
-
-    Raises:
-        InvalidRequestError: The session is a Spark Connect one.
-    """
+    """The executors of a classic Spark session. `options`: credentials of all roots. Raises as
+    `check_session`."""
 
     def __init__(self, spark: "SparkSession", options: StorageOptions) -> None:
         check_session(spark)
@@ -111,12 +105,8 @@ def task_count(orders: int, cores: int) -> int:
 
 
 def check_session(spark: object) -> None:
-    """Check that `spark` is a classic session of a Spark that works.
-
-    Raises:
-        InvalidRequestError: It is none, a Spark Connect one, which has no mapPartitions, or of
-            another version.
-    """
+    """Raise InvalidRequestError unless `spark` is a classic session, which has mapPartitions, of a
+    Spark that works."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise InvalidRequestError(
             "a Spark Connect session can't run the cluster's tasks (it has no mapPartitions):"

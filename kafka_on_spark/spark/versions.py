@@ -20,11 +20,8 @@ def is_local(master: str | None) -> bool:
 
 
 def check_versions(*, delta: bool = False) -> None:
-    """Check pyspark's version and, with `delta`, delta-spark's.
-
-    Raises:
-        InvalidRequestError: One is not in the table.
-    """
+    """Raise InvalidRequestError unless pyspark's version and, with `delta`, delta-spark's are in
+    the table."""
     import pyspark
 
     found = {"pyspark": pyspark.__version__}
