@@ -181,13 +181,8 @@ def check_cluster(
     storage_options: Mapping[str, Any] | None = None,
 ) -> FsckReport:
     """Check a cluster without opening it, which replays its metadata: one that can't be opened is
-    checked, too. Tasks run in threads.
-
-    Raises:
-        ClusterNotFoundError: There is no cluster.
-        KafkaStorageError: The metadata root does not answer.
-        InvalidRootError: `metadata_root` is not the URL of a root.
-    """
+    checked, too. Tasks run in threads. Raises as `Fsck.run`, and InvalidRootError if
+    `metadata_root` is not the URL of a root."""
     options, root = StorageOptions(storage_options), cluster_url(metadata_root)
     with DaemonThreads(THREADS, "fsck") as threads:
         return Fsck(root, Tasks(Worker(options), threads), is_deep=deep).run()

@@ -20,13 +20,9 @@ class Place:
     """Where something was found. A field is None where it does not apply.
 
     Attributes:
-        partition: Topic and number.
-        broker_id: The broker of the replica, or of the root.
-        voter_id: The voter of the metadata log, where it is about one.
         version: Of the replica's Delta table, or of the metadata log's.
         offset: Of a record in the partition's log.
         metadata_offset: Of a record in the metadata log.
-        path: Of a file.
     """
 
     partition: TopicPartition | None = None
@@ -52,13 +48,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that must not be.
-
-    Attributes:
-        invariant: Its id, such as "I5"; None: something could not be checked.
-        place: Where it was found.
-        sentence: What was found, and what should be there.
-    """
+    """Something that must not be. `invariant` is its id, such as "I5"; None: something could not be
+    checked."""
 
     invariant: str | None
     place: Place
@@ -89,11 +80,8 @@ class Coverage:
 
     Attributes:
         table: The replica, or the metadata log.
-        first_version: The first version of its Delta log that was read; if it is above 0, the
-            commits before it are gone.
-        last_version: The last one.
+        first_version: If it is above 0, the commits before it are gone.
         read_files: Files whose bytes were read and checked.
-        read_bytes: The bytes of these files.
     """
 
     table: Place
@@ -105,11 +93,9 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckReport:
-    """What a check of all tables found.
+    """What a check of all tables found: of the metadata log first, then by table.
 
     Attributes:
-        findings: Of the metadata log first, then by table.
-        coverage: How far each table was checked.
         is_deep: Segments were also read.
         not_checked: What was not looked at, each in words.
     """

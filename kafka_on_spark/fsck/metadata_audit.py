@@ -77,8 +77,8 @@ class VoterReader:
     """Reads one voter's root, and replays its table commit by commit.
 
     Attributes:
-        digests: Digests of its batches' records, by where they begin, as far as they were read; if
-            not deep, none.
+        digests: Of its batches' records, by where they begin, as far as they were read; if not
+            deep, none.
         problem: Why it could not be read; None: it could.
     """
 
@@ -114,12 +114,8 @@ class VoterReader:
                 self.problem = error.message
 
     def catch_up(self) -> None:
-        """Replay the commits since the last call.
-
-        Raises:
-            ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: The table
-                can't be read at all.
-        """
+        """Replay the commits since the last call; raise a ProtocolError if the table can't be read
+        at all."""
         first = self.trace.version + 1
         for step in self._steps(is_deep=self._is_deep and not first, from_version=first):
             if not first or step.version > self.trace.version:
@@ -178,11 +174,8 @@ class VoterReader:
                     damaged(error.message, path=path)
 
     def rows(self, name: str) -> Iterator[MetadataRows]:
-        """Yield the batches of a file.
-
-        Raises:
-            CorruptLogError: It is missing or damaged, perhaps after some batches.
-        """
+        """Yield the batches of a file; raise CorruptLogError, perhaps after some of them, if it is
+        missing or damaged."""
         if not FILE_NAME.fullmatch(name):
             raise CorruptLogError(f"{name} is no file of the metadata log by its name")
         path = f"{self._uri}/{name}"
@@ -344,10 +337,7 @@ class MetadataAudit:
 
     def catch_up(self) -> None:
         """Replay what was committed since the last call; the first also checks the snapshots.
-
-        Raises:
-            ClusterNotFoundError, CorruptLogError, KafkaStorageError: The log can't be read at all.
-        """
+        Raises as a reader's."""
         committed_end = self._read_commits()
         for batch in self._main.batches(committed_end, self._replayed, self.replay.damage):
             if batch.end_offset > self.replay.end_offset:  # else seen before its file was merged
@@ -434,12 +424,9 @@ class MetadataAudit:
             reader.add_snapshot_flaw(name, flaw)
 
     def finish(self, now_ms: int) -> Iterator[Finding]:
-        """Yield what was found, after the last call of `catch_up`.
-
-        Raises:
-            KafkaStorageError: Somebody else was elected while the voters were read: what the main
-                voter says is old then.
-        """
+        """Yield what was found, after the last call of `catch_up`; raise KafkaStorageError if
+        somebody else was elected while the voters were read: what the main voter says is old
+        then."""
         others = [each.trace for each in self._read]
         if any(each.leader and each.epoch > self._main.trace.epoch for each in others):
             raise KafkaStorageError(

@@ -92,11 +92,7 @@ class PartitionAudit:
 
     Tables were read after `before` and before `after`, its timelines in the metadata log: `before`
     says what a table must have, and `after` what it may have. So the audit can check a cluster that
-    others write to.
-
-    Args:
-        traces: Its assigned replicas' histories that could be read to the end.
-        is_whole: All assigned replicas that were created are among them.
+    others write to. `is_whole`: all assigned replicas that were created are among `traces`.
     """
 
     def __init__(
@@ -387,11 +383,8 @@ def _is_same(known: LoggedBatch | None, batch: LoggedBatch | None) -> bool:
 def register_flaws(
     trace: ReplicaTrace, before: Register, after: Register, *, had_unclean_election: bool
 ) -> Iterator[Flaw]:
-    """Yield what is wrong with a replica's compaction by the register.
-
-    The table was read after `before` and before `after`; `had_unclean_election`: as its timeline
-    says at `after`.
-    """
+    """Yield what is wrong with a replica's compaction by the register. The table was read after
+    `before` and before `after`; `had_unclean_election`: as its timeline says at `after`."""
     progress = trace.compaction
     # A log that comes back by an unclean election may be compacted as was decided before it.
     if trace.leader_epoch == after.leader_epoch and not had_unclean_election:
@@ -422,9 +415,7 @@ def compare_contents(
     traces: Sequence[ReplicaTrace], register: Register, findings: FindingList
 ) -> Iterator[str]:
     """Compare what is in the files of replicas; yield what could not be compared, in sentences.
-
-    `register`: by whose borders the traces' contents were added up.
-    """
+    `register`: by whose borders the traces' contents were added up."""
     start, compacted, mark = borders_of(register)
     # Those that must have all that is committed.
     complete = [

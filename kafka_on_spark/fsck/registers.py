@@ -104,11 +104,8 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def register_of(row: Row) -> Register:
-    """Return the registration that a PartitionRecord's row says.
-
-    Raises:
-        TypeError, ValueError: The row lacks a value.
-    """
+    """Return the registration that a PartitionRecord's row says; raise TypeError or ValueError if
+    it lacks a value."""
     return Register(**{name: _READ.get(name, int)(row[name]) for name in Register.__slots__})
 
 
@@ -188,10 +185,8 @@ def isr_flaws(before: Registered, high_watermark: int, min_isr: int) -> Iterator
 
 
 def log_start_flaws(before: Registered, start: int, settings: Settings | None) -> Iterator[Flaw]:
-    """Yield what is wrong with a log start that is decided.
-
-    `settings` are the topic's; None: a part of the log that may change them can't be read.
-    """
+    """Yield what is wrong with a log start that is decided. `settings` are the topic's; None: a
+    part of the log that may change them can't be read."""
     if start < before.log_start_offset:
         yield "I16", f"the log start went from {before.log_start_offset} back to {start}"
     if start <= before.log_start_offset or settings is None or "delete" in settings.policies:
@@ -238,12 +233,8 @@ class Tenure(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class PartitionTimeline:
-    """What the metadata log says of one partition.
-
-    Attributes:
-        tenures: Oldest first, since it was added.
-        is_removed: It was removed, or its topic deleted.
-    """
+    """What the metadata log says of one partition: its tenures since it was added, oldest first,
+    and whether it was removed, or its topic deleted."""
 
     key: PartitionKey
     name: TopicPartition

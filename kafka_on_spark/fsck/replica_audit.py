@@ -66,11 +66,7 @@ def check_content(
     content: bytes, file: FileEntry, borders: Sequence[int]
 ) -> tuple[tuple[Content, ...], tuple[Border, ...]]:
     """Return what a segment's records between each two of `borders` amount to, and the borders that
-    it keeps of what was merged into it.
-
-    Raises:
-        CorruptLogError: It is not what its name and header say.
-    """
+    it keeps of what was merged into it; raise CorruptLogError if it is not what its name says."""
     with parsing("it"):
         table = read_parquet(content, file.path, verifies_pages=True)
         flaw = _content_flaw(table, file)
@@ -328,11 +324,8 @@ class ReplicaAudit:
         )
 
     def _read_segment(self, entry: FileEntry) -> None:
-        """Read a segment, and add a finding if it is damaged.
-
-        Raises:
-            MissingSegmentError: It is gone, and the log names it no more.
-        """
+        """Read a segment, and add a finding if it is damaged; raise MissingSegmentError if it is
+        gone, and the log names it no more."""
         contents = None
         try:
             contents, ends = check_content(self._content(entry), entry, self._order.borders)

@@ -128,10 +128,8 @@ class LoggedBatch:
 
 
 def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Flaw]]:
-    """Return the batches that files make, in offset order, and what is wrong with them.
-
-    A file without a readable header is in no batch.
-    """
+    """Return the batches that files make, in offset order, and what is wrong with them. A file
+    without a readable header is in no batch."""
     found = [_file(entry) for entry in entries]
     flaws = [each for each in found if isinstance(each, Flaw)]
     files = [each for each in found if isinstance(each, LoggedFile)]
@@ -270,9 +268,7 @@ class EpochSpan:
         first_version: The version that adopted it (or that the history begins at).
         end_before: Log end before it was adopted; None: not known.
         end_adopted: Log end that adopting left.
-        start_offset: Log start in the last version.
-        end_offset: Log end in the last version: the largest of them, since under one
-            leadership nothing is cut.
+        end_offset: Log end in the last version: under one leadership nothing is cut.
     """
 
     leader_epoch: int
@@ -293,14 +289,12 @@ class ReplicaTrace:
         is_chained: All chain digests that it ever had were those computed.
         forgotten_producers: Producers whose headers went and that its producer-state file lacks,
             each with the newest epoch in those headers.
-        lifetimes: Every batch that it ever had, in the order in which they came. One that is merged
-            with others is still there.
+        lifetimes: Those of every batch that it ever had; one that is merged is still there.
         merged: Merged segments that it had and whose batches its history does not tell: it begins
             later, or they were fetched, or compaction made them.
         borders: Ends of batches in the last version, and the chain digests there.
         contents: What its files hold between each two borders of the audit's order; None: they were
             not read, or are damaged.
-        spans: Its fences, oldest first.
     """
 
     broker_id: BrokerId

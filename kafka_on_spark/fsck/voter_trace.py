@@ -65,7 +65,6 @@ class VoterCommit:
 
     Attributes:
         is_merge: It changes no row.
-        quorum_epoch: The epoch that it sets; None: none.
         log_end: Where it says that the log ends; None: it does not.
         added: The headers of the files that it adds, by their names.
     """
@@ -86,7 +85,6 @@ class SeenBatch(NamedTuple):
 
     Attributes:
         base_offset: Where it begins; -1: merged with those before it, so nobody knows.
-        write_id: Its writer's name for it.
         epoch_before: That of the record before it; -1: nobody knows.
     """
 
@@ -107,8 +105,6 @@ class VoterTrace:
         is_damaged: A commit could not be read, and no checkpoint after it says what came of it.
         known_above: Votes and marks of the epochs above this are all known; those of others may
             have been cleaned.
-        votes: Whom it voted for, by epoch.
-        leaders: Whom it marked as leader, by epoch.
         seen: Its batches, by epoch and end; those that were cut, too.
     """
 
@@ -342,13 +338,8 @@ def _voters_in(log: RaftLog, epoch: QuorumEpoch) -> VoterSet | None:
 def committed_flaws(
     voters: VoterSet | None, batch: RaftBatch, traces: Sequence[VoterTrace]
 ) -> Iterator[VoterFlaw]:
-    """Yield whether no majority holds what a log proves committed.
-
-    Args:
-        voters: The newest voters in that log; None: it names none.
-        batch: The last batch that it proves committed.
-        traces: The voters that could be read, after that log was.
-    """
+    """Yield whether no majority holds the last batch that a log proves committed. `voters`: the
+    newest in that log; None: it names none. `traces`: what could be read after that log was."""
     held = [each.key for each in traces if has_write(each.log, batch)]
     if voters is None or voters.is_majority(held):
         return
