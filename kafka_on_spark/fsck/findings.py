@@ -135,24 +135,17 @@ class FindingList:
         self._counts: Counter[str | None] = Counter()
 
     def add(self, invariant: str | None, sentence: str, **where: Any) -> None:
-        """Add a finding at `where` (fields of Place); the first of each invariant are kept."""
+        """Add a finding at `where` (fields of Place), or that there are more of an invariant."""
         self._counts[invariant] += 1
-        if self._counts[invariant] <= SAME_INVARIANT_MAX:
+        more = self._counts[invariant] - SAME_INVARIANT_MAX
+        if more == 1:
+            sentence, where = "there are more findings like those before", {}
+        if more <= 1:
             place = replace(self.place, **where) if where else self.place
             self._findings.append(Finding(invariant=invariant, place=place, sentence=sentence))
 
     def all(self) -> tuple[Finding, ...]:
-        """Return the findings that were kept, and how many more there were."""
-        more = [
-            Finding(
-                invariant=invariant,
-                place=self.place,
-                sentence=f"there are {count - SAME_INVARIANT_MAX} more findings like those before",
-            )
-            for invariant, count in self._counts.items()
-            if count > SAME_INVARIANT_MAX
-        ]
-        return (*self._findings, *more)
+        return tuple(self._findings)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from kafka_on_spark.base.ids import ChainDigest
+from kafka_on_spark.fsck.registers import Registered
 from kafka_on_spark.log.batch import epoch_in_name
 
 
@@ -47,15 +48,6 @@ class Ends(Protocol):
     def leader_epoch(self) -> int | None: ...
 
 
-class Bounds(Protocol):
-    """What the metadata log says of the partition."""
-
-    @property
-    def leader_epoch(self) -> int: ...
-    @property
-    def log_start_offset(self) -> int: ...
-
-
 def order_flaws(
     parts: Iterable[Part], *, last: Part | None, expected: int, end: int
 ) -> Iterator[Flaw]:
@@ -74,7 +66,7 @@ def order_flaws(
         yield Flaw("I10", f"the log says that it ends at {end}, its batches end at {expected}")
 
 
-def bound_flaws(log: Ends, register: Bounds) -> Iterator[Flaw]:
+def bound_flaws(log: Ends, register: Registered) -> Iterator[Flaw]:
     """Yield how a log is ahead of a register that is not older."""
     fence, start = log.leader_epoch, log.log_start_offset
     if fence is not None and fence > register.leader_epoch:

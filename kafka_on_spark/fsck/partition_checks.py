@@ -21,7 +21,7 @@ the end of the epoch includes what was committed.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_on_spark.fsck.findings import Finding, FindingList, Place
 from kafka_on_spark.fsck.log_rules import Flaw, bound_flaws
@@ -130,18 +130,11 @@ class PartitionAudit:
         return self._findings.all()
 
     def _add(
-        self,
-        invariant: str | None,
-        sentence: str,
-        trace: ReplicaTrace | None = None,
-        *,
-        version: int | None = None,
-        offset: int | None = None,
+        self, invariant: str | None, sentence: str, trace: ReplicaTrace | None = None, **where: Any
     ) -> None:
-        if trace is not None and version is None:
-            version = trace.last_version
-        broker_id = None if trace is None else trace.broker_id
-        self._findings.add(invariant, sentence, broker_id=broker_id, version=version, offset=offset)
+        if trace is not None:
+            where = {"broker_id": trace.broker_id, "version": trace.last_version, **where}
+        self._findings.add(invariant, sentence, **where)
 
     def _commit(self, leadership: Leadership) -> None:
         """Take what a leadership has committed, and check that what was committed before is the

@@ -397,8 +397,7 @@ class ReplicaReplay:
         counters = self.counters = _log_counters(self._values)
         batches = self._parsed(step.files)
         self._append(batches, counters.log_start_offset, is_own=False)
-        if counters.leader_epoch is not None:
-            self._open_span(None)
+        self._follow_span(None)
 
     def _commit(self, step: TableCommit) -> None:
         self._trace.last_version, self._trace.is_read = step.version, True
@@ -417,7 +416,7 @@ class ReplicaReplay:
         self._add_all(name_flaws(names, after.leader_epoch, known))
         self._change_log(step, before, after)
         self.log.check_dropped(before.log_start_offset, after.log_start_offset)
-        self._follow_span(before, after)
+        self._follow_span(before)
 
     def _change_log(self, step: TableCommit, before: LogCounters, after: LogCounters) -> None:
         """Take the files of a commit: what it takes out of the log, moves to others, appends."""
@@ -533,31 +532,20 @@ class ReplicaReplay:
             self.producers.append(batch)
             self.log.append(batch, self._trace.last_version, is_own=is_own)
 
-    def _open_span(self, end_before: int | None) -> None:
-        counters, version = self.counters, self._trace.last_version
-        assert counters.leader_epoch is not None
-        self._trace.spans.append(
-            EpochSpan(
-                leader_epoch=counters.leader_epoch,
-                first_version=version,
-                last_version=version,
-                end_before=end_before,
-                end_adopted=counters.log_end_offset,
-                start_offset=counters.log_start_offset,
-                end_offset=counters.log_end_offset,
-            )
-        )
-
-    def _follow_span(self, before: LogCounters, after: LogCounters) -> None:
-        if after.leader_epoch is None:
+    def _follow_span(self, before: LogCounters | None) -> None:
+        """Take the newest version under its fence. `before`: the counters before it; None: those of
+        a checkpoint that the history goes on from."""
+        counters, trace = self.counters, self._trace
+        if counters.leader_epoch is None:
             return
-        if after.leader_epoch != before.leader_epoch:
-            self._open_span(before.log_end_offset)
-        else:
-            spans = self._trace.spans
-            spans[-1] = replace(
-                spans[-1],
-                last_version=self._trace.last_version,
-                start_offset=after.log_start_offset,
-                end_offset=after.log_end_offset,
+        if before is None or before.leader_epoch != counters.leader_epoch:
+            adopted = EpochSpan(
+                leader_epoch=counters.leader_epoch,
+                first_version=trace.last_version,
+                end_before=None if before is None else before.log_end_offset,
+                end_adopted=counters.log_end_offset,
             )
+            trace.spans.append(adopted)
+        span = trace.spans[-1]
+        span.last_version, span.start_offset = trace.last_version, counters.log_start_offset
+        span.end_offset = counters.log_end_offset

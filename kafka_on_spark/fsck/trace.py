@@ -260,7 +260,7 @@ class BatchLifetime:
     is_own: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class EpochSpan:
     """The versions during which a replica was fenced at one leadership.
 
@@ -273,11 +273,11 @@ class EpochSpan:
 
     leader_epoch: int
     first_version: int
-    last_version: int
     end_before: int | None
     end_adopted: int
-    start_offset: int
-    end_offset: int
+    last_version: int = -1
+    start_offset: int = 0
+    end_offset: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

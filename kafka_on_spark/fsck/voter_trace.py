@@ -302,8 +302,8 @@ def _proof_flaws(traces: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
         proved = log.batch_before(log.proved_end)
         if proved is None or longer.proved_end < log.proved_end or has_write(longer, proved):
             continue
-        sentence = f"what voter {key} proves committed up to {log.proved_end} is not in the log of"
-        yield VoterFlaw("Q2", other, f"{sentence} voter {other}")
+        words = f"what voter {key} proves committed up to {log.proved_end}"
+        yield VoterFlaw("Q2", other, f"{words} is not what is in the log of voter {other}")
 
 
 def _vote_flaws(traces: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
