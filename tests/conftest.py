@@ -148,10 +148,9 @@ def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return tests in an order in which all processors have something to do, and nobody waits at the
     end.
 
-    All that share the Spark session are one piece of work, the longest, and begin as soon as may be:
-    its last part, the other engines, opens the tables of tests/store/delta, which go before it. What
-    needs a processor all the time is spread evenly among what waits for most of its time, and so is
-    what starts Spark for itself, the torture after the others: beside a session that begins, it would
+    All that share the Spark session are one piece of work, the longest, and begin first. What needs a
+    processor all the time is spread evenly among what waits for most of its time, and so is what
+    starts Spark for itself, the torture after the others: beside a session that begins, it would
     starve it. The unit tests, in short files, are last.
     """
     files: dict[Path, list[pytest.Item]] = {}
@@ -164,8 +163,6 @@ def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
         return taken
 
     placed: set[Path] = set()
-    delta = take(lambda path: "tests/store/delta/" in path.as_posix())
-    engines = take(lambda path: path.name == "test_other_engines.py")
     sharing = take(shares_session)
     sessions = sorted(take(lambda path: "integration" in path.parts), key=_seconds, reverse=True)
     torture = sorted(take(lambda path: "torture" in path.parts), key=_seconds, reverse=True)
@@ -173,7 +170,7 @@ def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
     units = take(lambda path: path.parent in UNITS)
     waiting = take(lambda _: True)
     rest = _spread(waiting, computing, [*sessions, *torture])
-    order = [*delta, *sharing, *engines, *rest, *units]
+    order = [*sharing, *rest, *units]
     return [item for path in order for item in files[path]]
 
 

@@ -1,8 +1,6 @@
 """Other engines find in our tables what we count: the same rows, files and counters.
 
-Delta-rs opens each table of the tests of commits as soon as its test ends. Polars and Spark open
-them here, at the end of the run: one of each set of equal tables, in the default run some that are
-drawn.
+Delta-rs opens each table of the tests of commits, too, as soon as its test ends.
 """
 
 import os
@@ -24,15 +22,12 @@ from tests.store.engines import (
     check_with_delta_spark,
     check_with_polars,
 )
-from tests.store.left_tables import LeftTables, distinct
 from tests.store.tables import OPTIONS
 
 pytestmark = pytest.mark.integration
 
 SEED = 15
-SPARK_DRAWN = 3
 POLARS_DRAWN = 2
-FOLDER = "tests/store/delta/"
 
 AGE = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
@@ -43,28 +38,6 @@ def old_versions_open(spark):
     spark.conf.set(AGE, "false")
     yield
     spark.conf.unset(AGE)
-
-
-@pytest.fixture(scope="module")
-def left(request, tmp_path_factory):
-    """Return one of each set of equal tables that the tests of commits have left in this run."""
-    tests = {
-        each.nodeid
-        for each in request.session.items
-        if each.nodeid.startswith(FOLDER) and not each.get_closest_marker("skip")
-    }
-    if not tests:
-        pytest.skip(f"the tests of {FOLDER} make the tables: run them, too")
-    uris = distinct(LeftTables(tmp_path_factory).wait_for(tests))
-    assert uris
-    return uris
-
-
-def drawn(request, uris, count):
-    """Return all tables in a long run, else some."""
-    if request.config.getoption("--long"):
-        return uris
-    return random.Random(SEED).sample(uris, min(count, len(uris)))
 
 
 def versions_of(request, table):
@@ -81,21 +54,6 @@ def check_some_with_polars(request, table):
     drawn_max = DRAWN_MAX if request.config.getoption("--long") else POLARS_DRAWN
     check_with_polars(table, table.versions(SEED, drawn_max))
 
-
-@pytest.mark.long
-def test_polars_finds_in_the_tables_of_the_tests_what_we_count(request, left):
-    for uri in left:
-        check_some_with_polars(request, KeptTable(uri))
-
-
-@pytest.mark.long
-def test_delta_spark_finds_in_the_tables_of_the_tests_what_we_count(request, left, spark):
-    for uri in drawn(request, left, SPARK_DRAWN):
-        table = KeptTable(uri)
-        check_with_delta_spark(spark, table, versions_of(request, table))
-
-
-# Tables with rows
 
 SCHEMA = pa.schema(
     [

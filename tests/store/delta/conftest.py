@@ -1,5 +1,4 @@
-"""Each table that a test of this folder leaves behind is opened by delta-rs, too, and noted for
-other engines.
+"""Each table that a test of this folder leaves behind is opened by delta-rs, too.
 
 A test that leaves a table on purpose which can't be opened says so by the mark `damaged`.
 """
@@ -11,20 +10,18 @@ import pytest
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from tests.store.delta.cleaning import shorten
 from tests.store.engines import KeptTable, check_rules, check_with_delta_rs
-from tests.store.left_tables import LeftTables
 
 DRAWN_BY_DELTA_RS = 2
 
 
 @pytest.fixture(autouse=True)
-def engines_agree(request, tmp_path, tmp_path_factory):
+def engines_agree(request, tmp_path):
     """Check what a test leaves behind, once its faults are gone."""
     yield
     damaged = request.node.get_closest_marker("damaged")
     folders = [each.parent for each in tmp_path.glob("**/_delta_log") if each.is_dir()]
     seed = None if request.config.getoption("--long") else request.node.nodeid
     sound = [str(each) for each in folders if _is_sound(str(each), damaged, seed)]
-    LeftTables(tmp_path_factory).note(request.node.nodeid, sound)
     assert damaged is None or len(sound) < len(folders), "no table is damaged"
 
 
