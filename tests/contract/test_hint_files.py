@@ -36,28 +36,12 @@ def test_a_hint_lies_on_the_first_root_that_takes_it(file, roots):
     assert not roots[0].exists()
 
 
-def test_a_root_that_comes_back_has_what_was_left_there(file, roots):
-    file.write("hint", b"1")
-    roots[0].rename(roots[0].with_name("away"))
-    file.write("hint", b"2")
-    roots[0].with_name("away").rename(roots[0])
-
-    assert sorted(file.contents("hint")) == [b"1", b"2"]
-
-
 def test_where_no_root_takes_it_the_first_failure_is_told(file, roots):
     for root in roots:
         root.rmdir()
 
     with pytest.raises(KafkaStorageError):
         file.write("hint", b"1")
-
-
-def test_what_can_not_be_a_hint_is_passed_over_for_the_next_roots(file, roots):
-    (roots[0] / "hint").mkdir()
-    (roots[1] / "hint").write_bytes(b"1")
-
-    assert list(file.contents("hint")) == [b"1"]
 
 
 def test_a_hint_lies_where_the_voters_are_by_now(roots):

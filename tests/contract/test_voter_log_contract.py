@@ -1,5 +1,8 @@
 """The contract of VoterLog, for the fake and for the one on Delta, on a disk and on a store."""
 
+import errno
+import os
+
 import pytest
 
 from kafka_on_spark.base.errors import (
@@ -9,10 +12,12 @@ from kafka_on_spark.base.errors import (
     CorruptLogError,
     KafkaStorageError,
     ReplicaLostError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.metadata.quorum.raft import adopt, append, fetch
 from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch, TableChange
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Stamp
+from kafka_on_spark.store import local_files
 from kafka_on_spark.store.roots import StorageOptions
 from tests.contract.voter_roots import (
     create_roots,
@@ -274,3 +279,17 @@ def test_a_snapshot_is_found_and_read_by_where_it_ends(roots):
     for end in ends:
         found = log.read_snapshot(end)
         assert (found.end_offset, found.records) == (end.offset, SNAPSHOT)
+
+
+@pytest.mark.parametrize("roots", ["disk"], indirect=True)
+def test_a_disk_that_is_read_only_denies_what_is_put_there_and_names_its_root(roots, monkeypatch):
+    leader = roots.open(0)
+    leader.load()
+
+    def refuse(*given, **named):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as read_only:
+        read_only.setattr(local_files, "write_temporary", refuse)
+        with pytest.raises(RootAccessDeniedError, match=f"{leader.root} takes no writes"):
+            decided(leader, "a")

@@ -27,15 +27,6 @@ def steps_of(uri):
     return table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
 
 
-def refuse_renames(monkeypatch):
-    """Make this a process that may only read."""
-
-    def refuse(*paths):
-        raise PermissionError(1, "no")
-
-    monkeypatch.setattr(checkpoints, "rename", refuse)
-
-
 def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(log, uri):
     path = with_checkpoint(log)
     zero(path)
