@@ -19,7 +19,6 @@ from kafka_on_spark.log import segments
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import read_segment
 from kafka_on_spark.store import local_files
-from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_log import LISTINGS_MAX
 from kafka_on_spark.store.roots import RootFiles
 from tests.contract.conftest import OPTIONS
@@ -131,25 +130,6 @@ def test_the_callers_own_permission_is_told_apart(monkeypatch, sound, number):
 
     with pytest.raises(RootAccessDeniedError):
         ReplicaLog(sound, OPTIONS).load()
-
-
-def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
-    root, away = Path(sound.root), Path(f"{sound.root}.away")
-    whole = delta_log.open_table
-
-    def opened_while_away(*arguments):
-        root.rename(away)
-        try:
-            return whole(*arguments)
-        finally:
-            away.rename(root)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(delta_log, "open_table", opened_while_away)
-        with pytest.raises(KafkaStorageError):
-            ReplicaLog(sound, OPTIONS).load()
-
-    assert ReplicaLog(sound, OPTIONS).load().log_end_offset == 12
 
 
 def log_folder(address):

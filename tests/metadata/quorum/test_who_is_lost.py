@@ -5,12 +5,9 @@ from itertools import count
 import pytest
 
 from kafka_on_spark.base.errors import (
-    InconsistentClusterError,
     InvalidRequestError,
-    QuorumUnavailableError,
 )
 from kafka_on_spark.metadata.quorum.forcing import FAILING_MS_MAX, all_that_answer, force_voter
-from kafka_on_spark.metadata.quorum.raft import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.metadata.records import ClusterRecord
 from tests.voter_fakes import STAMP, MemoryQuorum, voter_of
 
@@ -70,38 +67,3 @@ def test_voters_that_neither_answer_nor_fail_are_not_lost(quorum, has_failed_bef
 
     with pytest.raises(InvalidRequestError, match="0:d0, 1:d1 neither answers nor fails"):
         force(process)
-
-
-def test_voters_that_were_given_up_do_not_come_to_an_epoch_of_the_new_generation(quorum):
-    """A process that has seen one would elect a leader above it."""
-    old, left = quorum.process("old"), quorum.process("left")
-    old.decide("b")
-    left.cut_off = {0, 1}
-    force(left)
-    old.tables.look(quorum.roots[2].key)
-    old.cut_off = {2}
-
-    for do in (old.names, lambda: old.changes.elect(quorum.roots[1].key)):
-        with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
-            do()
-
-    assert [root.table.quorum_epoch for root in quorum.roots] == [1, 1, EPOCHS_OF_A_GENERATION + 2]
-    left.decide("c")
-    assert left.names() == ["a", "b", "c"]
-
-
-def test_a_process_that_came_to_the_forced_voter_alone_is_stopped_at_each_read(quorum):
-    """Voter 2 is away again, and the table of voter 0, which was given up, is unchanged."""
-    old, left = quorum.process("old"), quorum.process("left")
-    old.cut_off = {2}
-    old.decide("b")
-    left.cut_off = {0, 1}
-    force(left)
-    old.cut_off = {0, 1}
-    with pytest.raises(InconsistentClusterError):
-        old.names()
-    old.cut_off = {2}
-
-    for _ in range(3):
-        with pytest.raises((InconsistentClusterError, QuorumUnavailableError)):
-            old.names()
