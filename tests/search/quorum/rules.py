@@ -1,7 +1,7 @@
 """The quorum's decisions as the model calls them: the production's, each once for the same tables.
 
-A mutant replaces some of them. Tables and views are numbered, so that a state of the model is a
-tuple of small numbers; a decision is looked up by the numbers that it is asked with.
+Tables and views are numbered, so that a state of the model is a tuple of small numbers; a decision is
+looked up by the numbers that it is asked with.
 """
 
 from functools import cache
@@ -12,7 +12,6 @@ from kafka_on_spark.base.errors import (
     NotLeaderOrFollowerError,
 )
 from kafka_on_spark.metadata.quorum.raft import (
-    LeaderView,
     adopt,
     append,
     begin_leadership,
@@ -56,11 +55,9 @@ def _view_key(view):
 class Rules:
     """The production's decisions, on numbers of tables and views. Answers are numbers, or None."""
 
-    wiped_directory = "wiped"
-
-    def __init__(self, voter_count=3):
+    def __init__(self):
         self.tables, self.views = Numbers(), Numbers(_view_key)
-        self.keys = [VoterKey(each, f"d{each}") for each in range(voter_count)]
+        self.keys = [VoterKey(each, f"d{each}") for each in range(3)]
         self.voters = VoterSet.of(Voter(each) for each in self.keys)
         for name in ("leads", "is_candidate", "grant", "begin", "looked", "adopted", "fetched"):
             setattr(self, name, cache(getattr(self, name)))
@@ -77,7 +74,7 @@ class Rules:
 
     def wiped(self, place):
         """Return the table of a root that was emptied and made again: its directory is another."""
-        key = self.keys[place]._replace(directory_id=self.wiped_directory)
+        key = self.keys[place]._replace(directory_id="wiped")
         return self.tables.of(VoterTable(key))
 
     def rolled_back(self, table):
@@ -115,28 +112,19 @@ class Rules:
     def grant(self, voter, candidate):
         """Return (granted, the voter's table after it)."""
         found = self.tables[voter]
-        decision = self.decide_vote(found, self.tables[candidate])
+        decision = decide_vote(found, self.tables[candidate])
         if decision.change is None:
             return decision.is_granted, voter
         return decision.is_granted, self.tables.of(found.apply(decision.change))
-
-    def decide_vote(self, voter, candidate):
-        return decide_vote(voter, candidate)
 
     def begin(self, candidate, votes):
         """Return the candidate's table once it leads, or None."""
         found = self.tables[candidate]
         keys = {self.tables[each].key for each in votes}
-        if not found.is_candidate or not self.has_majority(found, keys):
+        if not found.is_candidate or not has_majority(found, keys):
             return None
         write_id = f"{found.key.node_id}:{found.quorum_epoch}"
-        return self.tables.of(found.apply(self.begin_leadership(found, keys, write_id)))
-
-    def has_majority(self, candidate, votes):
-        return has_majority(candidate, votes)
-
-    def begin_leadership(self, candidate, votes, write_id):
-        return begin_leadership(candidate, votes, write_id)
+        return self.tables.of(found.apply(begin_leadership(found, keys, write_id)))
 
     # A leader's work.
 
@@ -145,24 +133,15 @@ class Rules:
         return None if view is None else self.views.of(view)
 
     def seen(self, view, table):
-        return self.views.of(self.see(self.views[view], self.tables[table]))
-
-    def see(self, view, table):
-        return view.seen(table)
+        return self.views.of(self.views[view].seen(self.tables[table]))
 
     def committed_names(self, view):
         found = self.views[view]
-        end = self.committed_end(found)
+        end = found.committed_end
         return tuple(each.write_id for each in found.log.batches if each.end_offset <= end)
 
-    def committed_end(self, view: LeaderView):
-        return view.committed_end
-
     def is_confirmed(self, view):
-        return self.confirms(self.views[view])
-
-    def confirms(self, view: LeaderView):
-        return view.is_confirmed
+        return self.views[view].is_confirmed
 
     def appended(self, leader, view, value):
         """Return the leader's table with a decision more; None: the tail is to be ended first."""
@@ -171,7 +150,7 @@ class Rules:
             change = append(
                 found,
                 seen.epoch,
-                self.writable_end(seen),
+                seen.committed_end,
                 base_offset=found.log.end_offset,
                 record_count=1,
                 write_id=f"v{value}:{seen.epoch}",
@@ -180,29 +159,20 @@ class Rules:
             return None
         return self.tables.of(found.apply(change))
 
-    def writable_end(self, view):
-        return view.committed_end
-
     def adopted(self, voter, leader):
         """Return the voter's table once it has adopted the leader; None: it has, or refuses."""
         found = self.tables[voter]
         try:
-            change = self.adopt(found, self.tables[leader])
+            change = adopt(found, self.tables[leader])
         except FencedLeaderEpochError:
             return None
         return None if change is None else self.tables.of(found.apply(change))
-
-    def adopt(self, voter, leader):
-        return adopt(voter, leader)
 
     def fetched(self, voter, leader, records_max):
         """Return the voter's table with more of the leader's log, or None."""
         found = self.tables[voter]
         try:
-            change = self.fetch(found, self.tables[leader], records_max)
+            change = fetch(found, self.tables[leader], records_max=records_max)
         except (FencedLeaderEpochError, NotLeaderOrFollowerError):
             return None
         return None if change is None else self.tables.of(found.apply(change))
-
-    def fetch(self, voter, leader, records_max):
-        return fetch(voter, leader, records_max=records_max)

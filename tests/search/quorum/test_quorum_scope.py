@@ -1,21 +1,14 @@
-"""Every small history of a quorum, over the production's decisions; each rule's mutant is told."""
+"""Every small history of a quorum, over the production's decisions.
+
+The rules are left out one at a time in tests/simulation/quorum/quorum_mutants.py; that the model sees harm
+is shown by voters that are restored from copies.
+"""
 
 from dataclasses import replace
 
 import pytest
 
 from tests.search.quorum.model import BrokenError, Scope, replay, search
-from tests.search.quorum.quorum_mutants import (
-    CountsWithoutMark,
-    DecidesOnATail,
-    EmptiedVoterCounts,
-    FollowsAnOlderLeader,
-    OlderEpochCounted,
-    ReadConfirmedByEpochs,
-    SelfVoteLeads,
-    VoterFetchesUncut,
-    VotesForAnyLog,
-)
 from tests.search.quorum.rules import Rules
 
 RULES = Rules()
@@ -31,14 +24,6 @@ SCOPES = [
 LARGE = [
     pytest.param(Scope(epochs=3, decisions=0),                          id="a process, three epochs"),
     pytest.param(Scope(epochs=1, decisions=2, processes=2),             id="two processes, two decisions"),
-]
-MUTANTS = [
-    pytest.param(SelfVoteLeads,         Scope(epochs=1),                     id="self-vote leads"),
-    pytest.param(DecidesOnATail,        Scope(epochs=2, decisions=1),        id="decision on a tail"),
-    pytest.param(VotesForAnyLog,        Scope(epochs=2, decisions=1),        id="vote for any log"),
-    pytest.param(EmptiedVoterCounts,    Scope(epochs=1, wipes=1),            id="emptied voter votes"),
-    pytest.param(ReadConfirmedByEpochs, Scope(epochs=2, has_reader=True),    id="read confirmed by epochs"),
-    pytest.param(FollowsAnOlderLeader,  Scope(epochs=2, decisions=1),        id="older leader followed"),
 ]
 # fmt: on
 
@@ -64,11 +49,6 @@ def test_every_larger_scope_is_safe(scope):
     assert found.committed > 2
 
 
-@pytest.mark.parametrize("mutant, scope", MUTANTS)
-def test_a_rule_that_is_left_out_is_told(mutant, scope):
-    assert search(mutant(), replace(scope, first_voters=1)).broken is not None
-
-
 # What takes three epochs and more is far away for a search: these histories are told step by step.
 TWO_LEADERS = [
     *("0: stand 0 e1", "0: vote 1 for 0", "0: lead 0"),
@@ -85,9 +65,6 @@ def test_figure_8_a_batch_of_an_older_epoch_is_not_committed_by_count():
 
     assert "0:1" not in replay(RULES, FAR, history).committed
     replay(RULES, FAR, [*history, *NEXT, "1: lead 1"])
-    assert replay(OlderEpochCounted(), FAR, history).committed == ("bootstrap", "0:1")
-    with pytest.raises(BrokenError, match="lacks 0:1"):
-        replay(OlderEpochCounted(), FAR, [*history, *NEXT, "1: lead 1"])
 
 
 def test_a_voter_counts_in_the_leaders_epoch_and_under_its_mark_only():
@@ -96,18 +73,12 @@ def test_a_voter_counts_in_the_leaders_epoch_and_under_its_mark_only():
 
     with pytest.raises(KeyError, match="see 2"):
         replay(RULES, FAR, [*history, "0: see 2"])
-    seen = [*history, "0: see 2"]
-    assert replay(CountsWithoutMark(), FAR, seen).committed == ("bootstrap", "0:1")
-    with pytest.raises(BrokenError, match="lacks 0:1"):
-        replay(CountsWithoutMark(), FAR, [*seen, *NEXT, "1: lead 1"])
 
 
 def test_a_voter_that_has_voted_in_an_epoch_is_cut_all_the_same():
     voted = [*TWO_LEADERS, "1: stand 1 e3", "1: vote 0 for 1", "1: lead 1", "1: adopt 0"]
 
     replay(RULES, FAR, [*voted, "1: fetch 0 None"])
-    with pytest.raises(BrokenError, match="one place in one epoch"):
-        replay(VoterFetchesUncut(), FAR, [*voted, "1: fetch 0 None"])
 
 
 # What can't be survived: a voter that is restored from a copy has forgotten votes and batches.
