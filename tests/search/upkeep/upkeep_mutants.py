@@ -54,60 +54,16 @@ _REWRITTEN = compacting._Compacting._rewritten
 
 ZOMBIE = Scope(values="a", logs=("xy", "xy", "xy"), rounds=0, merges="2")
 ALONE = Scope(values="ab", elections=0, fencings=0, rounds=0, merges="1")
-ASKING = Scope(
-    values="ab",
-    logs=("x", "x", "x"),
-    elections=0,
-    rounds=0,
-    has_late_appends=False,
-    merges="1",
-)
 AFTER = Scope(values="a", logs=("x", "x", "x"), rounds=0, merges="2")
-RETRY = replace(ASKING, fencings=0, is_retry=True)
-HEIR = Scope(
-    values="ab",
-    replicas="1 2",
-    logs=("x", "x", ""),
-    isr="1",
-    has_late_rounds=False,
-    has_late_appends=False,
-    is_retry=True,
-    merges="1",
-)
-COMPACTING_ZOMBIE = Scope(
-    values="c",
-    logs=("ab", "ab", "ab"),
-    rounds=0,
-    has_late_appends=False,
-    has_compaction=True,
-    compacts="2",
-)
 NEW = replace(JOINING, logs=("aB", "aB", ""), fenced="", compacts="1")
-DELETED = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True, has_retention=True)
-
 UPKEEP_CASES = [
     _case(
         "a merge is committed only under the fence that its file is named by",
         ZOMBIE,
         "I26",
     ),
-    _case(
-        "an append that may stand is looked for among the borders of merged segments",
-        ASKING,
-        "I26",
-    ),
     _case("nothing is merged above the last stable offset", ALONE, checks.COMMITTED),
     _case("a merged segment is of one leadership", AFTER, "I25"),
-    _case(
-        "what is known of producers outlives the headers that a merge takes",
-        RETRY,
-        "I11 idempotence",
-    ),
-    _case(
-        "who takes a merged segment takes what its leader knows of producers",
-        HEIR,
-        "I11 idempotence",
-    ),
     Case(
         Mutant(
             "an append looks whether its id has expired once it has read the log",
@@ -126,11 +82,6 @@ UPKEEP_CASES = [
         ),
         CUT,
         "I10",
-    ),
-    _case(
-        "what is known of producers outlives the headers that retention takes",
-        DELETED,
-        "I11 idempotence",
     ),
     _case(
         "a replica never runs ahead of the log start that was decided",
@@ -152,19 +103,9 @@ UPKEEP_CASES = [
         "I27",
     ),
     _case(
-        "a decision is applied under the leadership of its image",
-        COMPACTING_ZOMBIE,
-        "I26",
-    ),
-    _case(
         "a follower takes its leader's counters with what it fetches",
         NEW,
         "I1 committed prefix",
-    ),
-    _case(
-        "a replica has finished once all its segments are as they must be",
-        JOINING,
-        checks.CONTENT,
     ),
     Case(
         Mutant(
