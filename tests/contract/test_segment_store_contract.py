@@ -62,10 +62,6 @@ def test_a_file_of_the_same_size_with_other_bytes_is_copied_again(disks, source,
     assert disks.content(target, segment.file_name) == disks.content(source, segment.file_name)
 
 
-def test_nothing_to_copy_asks_no_root(disks, source, target):
-    disks.segments.copy(replace(source, root="/nowhere"), replace(target, root="/nowhere"), [])
-
-
 def test_damaged_source_is_corrupt_and_never_spreads(every_disks):
     disks, (source, target) = every_disks, every_disks.addresses.values()
     segment = disks.put(source, "a", 2)
@@ -75,14 +71,6 @@ def test_damaged_source_is_corrupt_and_never_spreads(every_disks):
         disks.segments.copy(source, target, [segment])
 
     assert disks.content(target, segment.file_name) is None
-
-
-def test_missing_source_is_corrupt(every_disks):
-    disks, (source, target) = every_disks, every_disks.addresses.values()
-    missing = replace(disks.put(source, "a", 2), file_name="0-missing-00.parquet")
-
-    with pytest.raises(CorruptLogError):
-        disks.segments.copy(source, target, [missing])
 
 
 def test_nothing_is_written_to_another_disk(disks, source, target):

@@ -77,7 +77,6 @@ class Rounds:
             )
         )
         self.hints = MemoryHintRoots()
-        self.compact_followers = lambda followers: False
         self.run_probes = None
         self.sweep = Scheduler(self.clock, self.hints, random_below=lambda below: 0)
         self.orders = []
@@ -122,7 +121,6 @@ class Rounds:
         """Do one round; `call`: settings, dots as underlines."""
         settings = {name.replace("_", "."): str(value) for name, value in call.items()}
         self.orders = []
-        self.waited = []
         return ReplicationRound(self.node(), settings).run(
             is_sweep=is_sweep, copy_ms_max=copy_ms_max
         )
@@ -142,7 +140,7 @@ class Rounds:
                 FetchPace: self.pace,
                 SecondInspections: self.second_inspections,
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
-                Upkeep: SimpleNamespace(compact_followers=self._compact_followers),
+                Upkeep: SimpleNamespace(compact_followers=lambda followers: False),
             },
         )
 
@@ -150,10 +148,6 @@ class Rounds:
         if self.run_probes is None:
             return [ProbeResult(each.broker_id, NO_ERROR) for each in orders]
         return self.run_probes(orders)
-
-    def _compact_followers(self, followers):
-        self.waited.append({key.partition: list(each) for key, each in followers.items()})
-        return self.compact_followers(followers)
 
     def _run_fetches(self, orders):
         self.orders.extend(orders)

@@ -38,15 +38,3 @@ def test_followers_that_wait_for_it_are_compacted_with_their_leader_for_a_while(
     assert not worked.upkeep.compact_followers(waiting)
     worked.work = lambda order: WorkDone().failed(KafkaStorageError("not now"))
     assert not worked.upkeep.compact_followers(waiting)
-
-
-def test_a_runner_that_fails_leaves_followers_to_the_next_round():
-    worked = alone()
-
-    def fail(orders):
-        raise KafkaStorageError("the executors did not do it")
-
-    worked.run_orders = fail
-    worked.upkeep = worked.new_upkeep()
-
-    assert not worked.upkeep.compact_followers({worked.keys[0]: [3]})
