@@ -1,7 +1,5 @@
 """The producer state of a replica is one file, which a commit names: for the fake and on Delta."""
 
-from pathlib import Path
-
 import pytest
 
 from kafka_on_spark.base.errors import CommitConflictError, CorruptLogError, KafkaStorageError
@@ -101,32 +99,6 @@ def test_a_damaged_file_makes_the_replica_corrupt_and_never_empty(disks, address
 
     with pytest.raises(CorruptLogError):
         reopened(disks, address).load()
-
-
-def test_what_a_writer_that_slept_puts_in_the_place_of_a_lost_file_is_damage_too(
-    delta_disks, monkeypatch
-):
-    """It is whole, of this replica and this number, and knows less: a retry would stand twice."""
-    address = delta_disks.addresses[1]
-    delta_disks.replicas.create(address, leader_epoch=0)
-    log, slow = delta_disks.replicas.open(address), reopened(delta_disks, address)
-    for name, sequence in (("a", 4), ("b", 5)):
-        append(log, name, stamp(sequence))
-    before = slow.load()
-    after = advance(log, 2)
-    (Path(address.folder) / name_of(1)).unlink()
-    monkeypatch.setattr(slow._delta, "is_still_at", lambda version: True)  # it was when it looked
-
-    with pytest.raises(CommitConflictError):
-        advance(slow, 1, before)
-
-    assert after.producers == {"p": entry(5, base=1)}
-    late = decode_producers(
-        delta_disks.content(address, name_of(1)), address.replica_uuid, slow._written[0]
-    )
-    assert late == KEPT
-    with pytest.raises(CorruptLogError, match="not the one that the log names"):
-        reopened(delta_disks, address).load()
 
 
 def test_a_file_that_goes_is_missed_by_whoever_opens_the_log_anew(disks, address, replica):

@@ -151,23 +151,6 @@ def test_new_start_is_one_commit_with_the_leaders_producers(disks, replica, addr
     assert_reopens_as(disks, address, after)
 
 
-def test_emptied_log_may_go_on_with_a_batch_from_below_its_start(disks, replica, address):
-    start_at = Offset(40)
-
-    after = run(
-        replica,
-        lambda state: operations.truncate_fully_and_start_at(
-            state, start_at, leader_epoch=0, producers={}, chain_before=CHAIN
-        ),
-        lambda state: operations.append_fetched(
-            state, [batch("a", 38, "3 1", after=state)], leader_epoch=0
-        ),
-    )
-
-    assert (after.log_start_offset, after.log_end_offset) == (40, 42)
-    assert_reopens_as(disks, address, after)
-
-
 def test_producers_whose_headers_went_survive_checkpoints(disks, replica, address):
     run(
         replica, lead(0), write("a", producer=stamp(4)), write("b", producer=stamp(5, producer="q"))

@@ -10,8 +10,6 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.fsck.metadata_audit import VoterReader
 from kafka_on_spark.fsck.replica_audit import ReplicaAudit
-from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.records import Stamp
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
 from tests.fsck.upkept import FAN_IN, PRICES, append_prices
@@ -152,26 +150,6 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
             raise
 
     monkeypatch.setattr(VoterReader, "rows", late)
-
-    report = check_cluster(disks.metadata_root)
-
-    assert missed
-    assert report.findings == ()
-
-
-def test_snapshots_that_are_deleted_after_they_were_listed_are_not_missing(disks, monkeypatch):
-    image = disks.image
-    log = disks.cluster._metadata.log
-    log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
-    snapshot, missed = VoterReader.snapshot, []
-
-    def late(reader, name):
-        missed.append(name)
-        for path in disks.metadata_root.glob("snapshots/*"):
-            path.unlink()
-        return snapshot(reader, name)
-
-    monkeypatch.setattr(VoterReader, "snapshot", late)
 
     report = check_cluster(disks.metadata_root)
 

@@ -5,13 +5,12 @@ import shutil
 
 import pytest
 
-from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.store.delta import delta_log, log_cleaning
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
-from tests.cluster.disks import isr_of, new_disks, records
+from tests.cluster.disks import isr_of, new_disks
 from tests.fsck.lives import TOPIC
-from tests.fsck.upkept import FAN_IN, PRICES, append_prices, live_with_upkeep
+from tests.fsck.upkept import PRICES, append_prices, live_with_upkeep
 
 
 @pytest.fixture(scope="module")
@@ -67,20 +66,3 @@ def test_a_replica_that_is_made_again_holds_what_the_others_hold(disks):
 
     check_clean(disks)
     assert isr_of(cluster, PRICES) == isr_of(cluster, TOPIC) == [1, 2, 3]
-
-
-def test_a_log_start_inside_the_second_of_two_merged_segments_leaves_it_whole(disks, monkeypatch):
-    """As retention does on a follower that has merged other batches together than its leader."""
-    monkeypatch.setattr(merge_tiers, "FAN_IN", FAN_IN)
-    cluster, appends = disks.cluster, FAN_IN
-    cluster.create_topic("merged-twice", replica_assignment={0: [1, 2, 3]})
-    for _ in range(2 * appends + 11):
-        cluster.append("merged-twice", records(b"1", b"2"))
-    cluster.maintain()
-
-    for log_start in (3 * appends, 4 * appends):
-        cluster.delete_records({("merged-twice", 0): log_start})
-        cluster.replicate(is_sweep=True)
-        [logs] = cluster.describe_logs("merged-twice")
-        assert {each.log_start_offset for each in logs.replicas} == {log_start}
-        check_clean(disks)

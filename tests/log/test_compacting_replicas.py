@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log import compactor
-from tests.log.compacting import BATCHES, Compacting
+from tests.log.compacting import Compacting
 
 
 @pytest.mark.parametrize("below, tombstones", [(10, 0), (10, 6), (12, 12), (1, 0)])
@@ -50,23 +50,6 @@ def test_a_dry_run_says_that_it_is_due_and_changes_nothing():
 
     assert (done.count, done.what) == (1, "decisions of compaction to apply")
     assert cluster.table().load() == before
-
-
-@pytest.mark.parametrize("bytes_max", [0, 1, 250, 700])
-def test_an_allowance_is_kept_and_each_order_gets_on(monkeypatch, bytes_max):
-    """Groups of two batches: a commit each, and the next order begins where the last one ended."""
-    monkeypatch.setattr(compactor, "GROUP_BYTES_MAX", 200)
-    cluster = Compacting()
-
-    if bytes_max == 0:
-        assert cluster.compact(bytes_max=0).is_left
-        assert cluster.records() == list(range(BATCHES))
-        return
-    turns = cluster.compact_at_last(bytes_max=bytes_max)
-
-    assert turns > 1
-    assert cluster.records() == cluster.expected()
-    assert cluster.progress().is_finished
 
 
 def test_an_order_that_found_nothing_to_remove_has_got_on_if_the_next_begins_later(monkeypatch):

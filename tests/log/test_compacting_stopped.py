@@ -86,22 +86,6 @@ def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkey
     assert table.load().compaction == CompactionProgress()
 
 
-def test_it_stops_where_another_task_has_compacted_meanwhile():
-    cluster = Compacting()
-
-    def compact_too():
-        cluster.compactor.before_write = lambda: None
-        cluster.compact()
-
-    cluster.compactor.before_write = compact_too
-
-    done = cluster.compact()
-
-    assert (done.count, done.is_left) == (0, True)
-    assert cluster.records() == cluster.expected()
-    assert cluster.compact().count == 0
-
-
 def test_a_fence_that_rises_meanwhile_stops_it():
     cluster = Compacting()
 

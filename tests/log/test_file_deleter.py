@@ -84,30 +84,6 @@ def test_files_of_an_older_leadership_stay_while_an_append_stages_under_it():
     assert cluster.clean().count == 2
 
 
-def test_a_file_that_is_committed_after_the_listing_stays():
-    """By the names of before and the fence of now it would be an old, unnamed file."""
-    cluster = Cleaned()
-    adopted = operations.adopt(cluster.state(), leader_epoch=EPOCH + 1, truncate_to=None, floor=0)
-    late = cluster.put("late")
-
-    def append_and_adopt():
-        cluster.folders.on_names = lambda: None
-        batch = replace(cluster.state().batches[0], segments=(segment("late", epoch=EPOCH),))
-        cluster.append_file(batch)
-        cluster.change(replace(adopted, log_end_offset=cluster.state().log_end_offset))
-
-    cluster.append_file = lambda batch: cluster.change(
-        operations.append(
-            cluster.state(), staged_of(batch), leader_epoch=EPOCH, now_ms=cluster.clock.now_ms()
-        )
-    )
-    cluster.folders.on_names = append_and_adopt
-
-    cluster.clean()
-
-    assert late in cluster.names()
-
-
 def staged_of(batch):
     from kafka_on_spark.log.batch import StagedBatch
 

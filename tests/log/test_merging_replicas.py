@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
-from kafka_on_spark.base.ids import LeaderEpoch, Offset
+from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import epoch_in_name
 from kafka_on_spark.log.replicas import commit_staged
@@ -80,28 +80,6 @@ def test_a_merge_that_lost_a_race_is_committed_again_on_what_won():
 
     assert cluster.merge().count == 1
     assert len(cluster.spans(1)) == 11
-
-
-def test_a_merge_whose_table_went_over_to_another_leadership_is_dropped():
-    cluster = Merging()
-    order, log = cluster.order(1), cluster.table(1)
-    rewrite = cluster.segments.rewrite
-
-    def deposed(*arguments, **named):
-        state = log.load()
-        change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
-        log.commit(state, change)
-        return rewrite(*arguments, **named)
-
-    cluster.segments.rewrite = deposed
-
-    done = cluster.merge(order=order)
-
-    assert (done.count, done.is_left) == (0, True)
-    assert len(cluster.spans(1)) == 42
-    # What was written is an orphan of the older epoch: the cleaner takes it.
-    [orphan] = cluster.files(1) - cluster.named(1)
-    assert orphan.startswith(f"{EPOCH}-")
 
 
 @pytest.mark.parametrize("fault, left", [(Fault.LOST_ANSWER, 11), (Fault.LOST_BEFORE, 42)])

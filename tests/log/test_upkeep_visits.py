@@ -10,29 +10,6 @@ from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.controller.worked_rounds import begun
 
 
-@pytest.mark.parametrize("is_dry_run", [True, False])
-def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
-    worked = begun()
-    worked.append(0, "a", count=3)
-    worked.share()
-    order = worked.done[0]
-    order = replace(
-        order,
-        is_dry_run=is_dry_run,
-        partition=replace(
-            order.partition, high_watermark=3, high_watermark_epoch=5, log_start_offset=2
-        ),
-    )
-    worker = worked.worker()
-
-    result = run_upkeep(order, worker)
-
-    [(kind, work)] = result.done[:1]
-    assert (kind, work.count) == ("log start", 2)
-    state = worked.replicas.open(order.address).load()
-    assert state.log_start_offset == (0 if is_dry_run else 2)
-
-
 def test_a_replica_whose_root_does_not_answer_is_a_row():
     worked = begun()
     worked.share()

@@ -1,7 +1,5 @@
 """How far a partition is committed: named cases, then every small round."""
 
-from itertools import product
-
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
@@ -64,35 +62,6 @@ def test_report_on_an_older_image_says_nothing(fields):
     rows = [seen(each, 20, fence=fields.get("epoch", 5)) for each in (1, 2, 3)]
 
     assert advance_high_watermark(image_of(BEFORE), report(*rows, **fields)) is None
-
-
-def test_every_small_round_is_committed_only_as_far_as_all_members_go():
-    reports = {
-        "absent": lambda each: None,
-        "low": lambda each: seen(each, 8),
-        "middle": lambda each: seen(each, 14),
-        "high": lambda each: seen(each, 20),
-        "stale": lambda each: seen(each, 20, fence=4),
-    }
-    checked = 0
-    for isr, names, minimum in product(
-        ["1", "1 2", "1 3", "1 2 3"], product(reports, repeat=2), "123"
-    ):
-        rows = [reports[name](each) for each, name in zip((2, 3), names, strict=True)]
-        before = partition("1 2 3", isr=isr, hw=10, leo=20)
-        image = image_of(before, configs={"min.insync.replicas": minimum})
-        checked += 1
-
-        record = advance_high_watermark(image, report(seen(1, 20), *filter(None, rows)))
-
-        members = [dict(zip((2, 3), names, strict=True))[each] for each in before.isr if each != 1]
-        ends = [{"low": 8, "middle": 14, "high": 20}.get(name, 0) for name in members]
-        smallest = min([20, *ends])
-        if len(before.isr) >= int(minimum) and smallest > 10:
-            assert record.high_watermark == smallest
-        else:
-            assert record is None
-    assert checked == 300
 
 
 # fmt: off

@@ -7,7 +7,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from tests.metadata.quorum.candidates import epochs
-from tests.voter_fakes import SETTINGS, MemoryQuorum, VoterFault
+from tests.voter_fakes import SETTINGS, VoterFault
 
 
 def test_a_leader_whose_root_fails_for_the_fetch_timeout_is_replaced(quorum, process):
@@ -71,21 +71,6 @@ def test_a_process_is_told_by_whom_it_is_denied_once_another_commits_there(quoru
 
     assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
     assert epochs(quorum) == [1, 1, 1]
-
-
-def test_the_only_voter_that_denies_is_told_at_once():
-    quorum = MemoryQuorum(1)
-    process = quorum.process()
-    process.names()
-    quorum.roots[0].denied.add("p")
-    quorum.clock.slept_ms.clear()
-
-    with pytest.raises(RootAccessDeniedError):
-        process.check_writable()
-    with pytest.raises(RootAccessDeniedError):
-        process.decide("a")
-
-    assert quorum.clock.slept_ms == []
 
 
 def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, process):

@@ -2,17 +2,14 @@
 
 from dataclasses import replace
 
-import pytest
-
-from kafka_on_spark.metadata.quorum.raft import Outcome, adopt, fetch, outcome_of
+from kafka_on_spark.metadata.quorum.raft import Outcome, outcome_of
 from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     RaftBatch,
-    VoterTable,
     has_write,
     runs_of,
 )
-from tests.metadata.quorum.voters import VOTERS, key, log
+from tests.metadata.quorum.voters import VOTERS, log
 
 
 def merged(found, end=None):
@@ -40,22 +37,6 @@ def test_batches_of_an_epoch_are_one_run_and_a_change_of_voters_ends_one():
         (3, True),
         (4, False),
     ]
-
-
-@pytest.mark.parametrize("end", range(1, 6))
-def test_a_voter_that_ends_within_its_leaders_run_takes_the_rest_of_it(end):
-    leaders = log(1, 1, 1, 1, 2, 2)
-    leader = VoterTable(key(0), 2, (), ((key(0), 2),), merged(leaders))
-    voter = VoterTable(key(1), 1, log=leaders.cut_to(end))
-
-    voter = voter.apply(adopt(voter, leader))
-    assert voter.log.end_offset == end
-    voter = voter.apply(fetch(voter, leader))
-
-    assert voter.log.end == leaders.end
-    assert [each.epoch for each in voter.log.batches] == sorted(
-        each.epoch for each in voter.log.batches
-    )
 
 
 def test_a_write_within_a_run_is_there_by_its_epoch():

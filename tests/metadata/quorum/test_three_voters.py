@@ -52,21 +52,6 @@ def test_a_decision_that_too_few_hold_is_unknown(quorum, process):
     assert process.names() == ["first", "a"]
 
 
-def test_the_minority_side_neither_reads_nor_decides_and_the_other_side_does_both(quorum, process):
-    process.cut_off = {1, 2}
-    other = quorum.process("q")
-
-    with pytest.raises(QuorumUnavailableError):
-        process.names()
-    with pytest.raises((QuorumUnavailableError, CommitOutcomeUnknownError)):
-        process.decide("a", at=3)
-
-    other.decide("b")
-    assert "b" in other.names()
-    process.cut_off = set()
-    assert process.names() == other.names()
-
-
 def test_a_process_that_reaches_followers_only_ends_nothing_that_others_lead(quorum, process):
     """It waits, and finds that the voters take the leader's batches: it disturbs nobody."""
     lonely = quorum.process("q")

@@ -8,7 +8,6 @@ import pytest
 
 from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     CorruptLogError,
     KafkaStorageError,
 )
@@ -78,26 +77,6 @@ def test_few_commits_of_others_are_read_without_opening_the_table(log, follower,
     assert [each.base_offset for each in found] == [SEEN, SEEN + 1, SEEN + 2, SEEN + 3]
     assert found == log.read(from_offset=SEEN)
     assert follower.read(from_offset=SEEN + 4) == []
-
-
-@pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
-def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
-    log, follower, opened, followed
-):
-    append(log, SEEN, followed)
-    follower.read(from_offset=SEEN)
-    append(log, SEEN + followed, 2)
-    with pytest.raises(CommitConflictError):
-        append(follower, SEEN + followed, 1)
-    opened.clear()
-
-    found = follower.read(from_offset=SEEN + followed)
-
-    assert opened == []
-    assert found == log.read(from_offset=SEEN + followed)
-    assert len(found) == 2
-    assert follower.read(from_offset=SEEN + followed + 2) == []
-    assert append(follower, SEEN + followed + 2, 1) == SEEN + followed + 3
 
 
 def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
