@@ -203,15 +203,6 @@ def test_field_that_an_adapter_does_not_answer_fails():
         run(replace(vector, steps=(step,)), ADAPTERS["isr"], RULES)
 
 
-def test_refusal_that_a_vector_does_not_expect_fails():
-    vector = of_kind("fetch_divergence")[0]
-    fetch = {"current_leader_epoch": 0, "last_fetched_epoch": 0, "fetch_offset": 0}
-    step = {"op": "follower_fetch", **fetch}
-
-    with pytest.raises(MismatchError, match="refused with FencedLeaderEpochError"):
-        run(replace(vector, steps=(step,)), ADAPTERS["fetch_divergence"], RULES)
-
-
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda each: each.name)
 def test_everything_that_the_schema_lists_is_known_to_an_adapter_or_left_out_with_a_reason(schema):
     checked = 0
@@ -240,10 +231,6 @@ def test_what_is_left_out_is_counted():
         found.update([reason.id] if reason else run(vector, ADAPTERS[vector.kind], RULES).left_out)
 
     assert found == {reason: count for reason, count in RULES.counts.items() if count}
-
-
-def test_no_kind_is_both_run_and_left_out():
-    assert not ADAPTERS.keys() & RULES.kinds.keys()
 
 
 @pytest.mark.parametrize("reason", RULES.reasons.values(), ids=lambda each: each.id)
@@ -295,19 +282,6 @@ def test_another_folder_runs_by_an_option_and_what_is_wrong_or_unknown_in_it_fai
         ["mine.json", "new", "0", "0", "0", "1"],
         ["mine.json", kind, "0", "1", "0", "1"],
     ]
-
-
-def test_an_empty_folder_is_an_error(tmp_path):
-    ran = pytest_on(tmp_path)
-
-    assert ran.stderr.strip() == (
-        f"ERROR: no vectors in {tmp_path}: it must hold *.json files of vectors"
-    )
-    assert ran.returncode == pytest.ExitCode.USAGE_ERROR
-
-
-def test_kinds_without_a_vector_here_are_few():
-    assert ADAPTERS.keys() - SEEN == {"preferred_imbalance"}
 
 
 def test_preferred_imbalance():

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.log.producer_files import write_producers
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
-from tests.fsck.plants import Plant, found
+from tests.fsck.plants import Plant, flaw, found
 from tests.fsck.upkept import (
     APPENDS,
     FAN_IN,
@@ -31,6 +31,12 @@ def faults(report, plant):
     assert {each.place.broker_id for each in report.findings} <= {plant.broker_id}
     assert {each.place.partition for each in report.findings} <= {(plant.topic, 0)}
     return report.invariants
+
+
+def check(upkept, expected):
+    report = upkept.fsck()
+    expected.check(report)
+    faults(report, expected.plant)
 
 
 def test_logs_that_were_merged_compacted_and_cut_at_the_front_are_clean(upkept):
@@ -74,11 +80,8 @@ def test_i25_a_record_that_a_merge_has_left_out(upkept, follower):
     del rows[7]
     merged.rewrite(rows)
 
-    report = upkept.fsck()
-
-    finding = found(report, "I25", follower, version=merged.version)
-    assert finding.sentence.startswith("a merged segment has 15 records, and 16 went")
-    assert faults(report, follower) == {"I1", "I25"}
+    words = "a merged segment has 15 records, and 16 went"
+    check(upkept, flaw("I25", follower, words, only={"I1", "I25"}, version=merged.version))
 
 
 def test_i15_records_that_stand_at_other_offsets_than_the_segment_covers(upkept, follower):
@@ -87,21 +90,15 @@ def test_i15_records_that_stand_at_other_offsets_than_the_segment_covers(upkept,
     rows[7]["offset_delta"] = rows[8]["offset_delta"]
     merged.rewrite(rows)
 
-    report = upkept.fsck()
-
-    found(report, "I15", follower, path=merged.add["path"])
-    assert faults(report, follower) == {"I15"}
+    check(upkept, flaw("I15", follower, only={"I15"}, path=merged.add["path"]))
 
 
 def test_i15_a_content_digest_that_is_not_that_of_the_records(upkept, follower):
     merged = rewritten(follower)
     merged.edit_header(content_digest="7")
 
-    report = upkept.fsck()
-
-    sentence = found(report, "I15", follower, path=merged.add["path"]).sentence
-    assert sentence.endswith("have not the content digest in its header")
-    assert faults(report, follower) == {"I15"}
+    words = "have not the content digest in its header"
+    check(upkept, flaw("I15", follower, words, only={"I15"}, path=merged.add["path"]))
 
 
 @pytest.mark.parametrize("kept", ["another digest", "one less", "none"])
@@ -161,10 +158,7 @@ def test_i26_a_merged_segment_that_is_named_by_another_leadership(upkept, follow
     merged = rewritten(follower)
     merged.rename("7-" + merged.add["path"].split("-", 1)[1])
 
-    report = upkept.fsck()
-
-    found(report, "I26", follower, version=merged.version)
-    assert faults(report, follower) == {"I26"}
+    check(upkept, flaw("I26", follower, only={"I26"}, version=merged.version))
 
 
 @pytest.mark.parametrize("damage", ["gone", "damaged", "of another number", "older"])

@@ -12,7 +12,7 @@ from kafka_on_spark.store.delta import checkpoints, delta_log
 from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
-from tests.store.damages import empty, halve, remove, up_to_last, with_checkpoint, zero
+from tests.store.damages import up_to_last, with_checkpoint, zero
 from tests.store.tables import OPTIONS, commit_file, commit_times, names_in_log, opened
 
 
@@ -54,26 +54,6 @@ def test_a_checkpoint_that_could_not_be_read_just_now_stays(log, uri, monkeypatc
 
     assert names_in_log(uri) == before
     assert opened(uri).version == log.version
-
-
-@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
-@pytest.mark.parametrize("hint", [None, empty, remove, zero])
-def test_a_checkpoint_that_can_not_be_read_is_passed_over(log, uri, damage, hint):
-    """Whatever the hint says: a power cut may keep either, or both, or none of them."""
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    made = log.version
-    damage(commit_file(uri, 0).with_name(f"{made:020d}.checkpoint.parquet"))
-    if hint is not None:
-        hint(commit_file(uri, 0).with_name("_last_checkpoint"))
-
-    after = opened(uri)
-    assert (after.version, *after.counters_of("count")) == (made, made)
-    assert after.counters() == {"count": made}
-    commit_times(after, 10)
-    after.checkpoint_if_due()
-
-    assert opened(uri).counters_of("count") == [made + 10]
 
 
 # fmt: off
