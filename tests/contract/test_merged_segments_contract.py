@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.log import merging
 from kafka_on_spark.log.batch import Border
-from tests.contract.logs import EPOCH, append, created, merge, names_of, rewrite
+from tests.contract.logs import EPOCH, append, created, rewrite
 from tests.fakes import MemorySegmentStore
 from tests.store.s3.faulty_s3 import Kind
 
@@ -116,19 +116,6 @@ def test_a_source_that_does_not_answer_is_named(disks, source, parts):
         rewrite(disks, away, parts, target=target)
 
     assert caught.value.context["broker_id"] == source.broker_id
-
-
-def test_a_merge_that_is_committed_is_the_log_for_all_who_open_it(disks, source, parts):
-    before = disks.replicas.open(source).load()
-
-    merged = merge(disks, source)
-
-    after = disks.reopened().open(source).load()
-    assert names_of(after) == [merged.segment.file_name]
-    assert after.batches == (merged,)
-    assert (after.log_start_offset, after.log_end_offset) == (0, before.log_end_offset)
-    assert after.chain_at(after.log_end_offset) == before.chain_at(before.log_end_offset)
-    assert not set(names_of(before)) - set(disks.folders.names(source))
 
 
 def test_a_merged_segment_is_copied_with_its_borders(disks, source, parts):

@@ -66,29 +66,3 @@ def test_threads_that_catch_up_at_once_share_the_read_after_the_one_under_way(cl
         assert early.result().producers == {}
         assert all(each.result().producers == {"p": 0} for each in late)
     assert 2 <= log.reads <= 8
-
-
-def test_the_time_of_the_newest_read_is_when_one_began_that_came_to_its_end(
-    log, clock, open_service, monkeypatch
-):
-    service = open_service()
-    read = log.read
-
-    def read_slowly(**asked):
-        clock.advance(500)
-        return read(**asked)
-
-    monkeypatch.setattr(log, "read", read_slowly)
-    clock.advance(1000)
-    service.catch_up()
-    assert service.read_at_ms == 1000
-
-    log.is_offline = True
-    with pytest.raises(KafkaStorageError):
-        service.catch_up()
-    assert service.read_at_ms == 1000
-
-    log.is_offline = False
-    monkeypatch.setattr(log, "has_next", lambda: False)
-    service.has_next()
-    assert service.read_at_ms == clock.monotonic_ms()

@@ -1,6 +1,5 @@
 """How one change alters a registration, which can't be, and the map of a topic's registrations."""
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -171,21 +170,3 @@ def test_partitions_that_a_broker_has_a_replica_of_are_found_though_it_is_out_of
     assert list(base.where("replicas", frozenset({4}))) == []
     visited = [chunk for chunk in after._chunks.values() if 4 in chunk.brokers("replicas")]
     assert len(visited) == 1  # of three
-
-
-def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_inspected():
-    alone = replace(ONE, isr=frozenset(brokers("1")), leader=1)
-    numbers = [0, 1, CHUNK_SIZE, 3 * CHUNK_SIZE + 5]
-    base = partition_map(dict.fromkeys(numbers, alone))
-    draft = PartitionMapDraft(base)
-    both = replace(ONE, isr=frozenset(brokers("1 2")), leader=1)
-    draft.put(1, both)
-    draft.put(3 * CHUNK_SIZE + 5, both)
-    after = draft.finish()
-
-    for each, expected in ((base, []), (after, [1, 3 * CHUNK_SIZE + 5])):
-        assert [number for number, _ in each.where("isr", frozenset({2}))] == expected
-        assert [number for number, _ in each.where("isr", frozenset({1, 2}))] == numbers
-        assert list(each.where("isr", frozenset({3}))) == []
-    visited = [chunk for chunk in after._chunks.values() if 2 in chunk.brokers("isr")]
-    assert len(visited) == 2  # of three

@@ -2,9 +2,6 @@
 
 from unittest.mock import patch
 
-import pytest
-
-from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
 from kafka_on_spark.metadata.records import MetadataBatch
 from tests.voter_fakes import STAMP, MemoryVoterLog, settings_of
 
@@ -35,21 +32,6 @@ def write_in_any_case(log, records, stamp, end):
     base_offset = end.offset - len(records)
     batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=records)
     log._root.snapshots.setdefault(end, batch)
-
-
-@pytest.mark.parametrize("end, epoch", [(4, 2), (5, 1), (9, 1)])
-def test_a_snapshot_of_another_log_does_not_count(quorum, process, end, epoch):
-    """It is of another epoch, ends within a batch, or beyond the log."""
-    process.decide("a")
-    last = process.decide("b", "c").end_offset
-    assert last == 6
-    process.write_snapshot(settings_of("first"), STAMP, 3)
-    for root in quorum.roots:
-        batch = MetadataBatch(base_offset=end - 1, stamp=STAMP, records=settings_of("lost"))
-        root.snapshots[OffsetAndEpoch(end, epoch)] = batch
-
-    assert process.newest_snapshot().end_offset == 3
-    assert process.newest_snapshot(to_offset=20).end_offset == 3
 
 
 class FirstTwo:
