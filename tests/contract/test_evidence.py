@@ -174,15 +174,6 @@ def test_what_was_read_and_is_wrong_is_said(sound, damage, kind):
         ReplicaLog(sound, OPTIONS).load()
 
 
-def test_a_table_that_went_back_is_lost_to_a_process_that_has_seen_more(sound):
-    log = ReplicaLog(sound, OPTIONS)
-    log.load()
-    newest(sound, ".json").unlink()
-
-    with pytest.raises(ReplicaLostError):
-        log.load()
-
-
 def test_another_topics_table_is_said_of_what_its_log_says(sound):
     first = min(log_folder(sound).glob("*.json"))
     for path in log_folder(sound).glob("*.checkpoint.parquet"):

@@ -9,7 +9,6 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.controller.cleanup_policy import plan_log_starts
 from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.log.fetch import FetchOrder, fetch
-from kafka_on_spark.log.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer
 from kafka_on_spark.log.replica_upkeep import apply_log_start, plan_upkeep
 from kafka_on_spark.log.replicas import commit_decided
@@ -103,18 +102,6 @@ def test_ids_that_have_expired_are_left_out_of_the_file_and_one_that_came_back_i
     write(cluster, REGISTERED)
 
     assert ids_of(cluster) == {"back", "p"}
-
-
-def test_merges_do_not_wait_for_the_size_of_entries_that_go():
-    cluster = cluster_of(Merging)
-    state = cluster.table(1).load()
-
-    sizes = [
-        rules_of(cluster.order(1, registered=each), state).size_bytes_min
-        for each in (None, REGISTERED)
-    ]
-
-    assert sizes == [2 * ENTRY_BYTES, ENTRY_BYTES]
 
 
 def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():

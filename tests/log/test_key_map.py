@@ -47,11 +47,3 @@ def test_the_last_offset_of_each_key_is_what_a_dict_says():
         expected = [NOT_THERE if key is None else true.get(key, NOT_THERE) for key in asked]
         assert found.tolist() == expected
     assert len(keys) == len(true.keys() - {None})
-
-
-def test_an_empty_map_knows_no_key():
-    keys = KeyMap()
-    add_all(keys, [])
-
-    assert len(keys) == 0
-    assert keys.last_offsets(pa.array([b"a", None], pa.binary())).tolist() == [NOT_THERE] * 2

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.log.reading import (
-    FoundOffset,
     look_up_offset,
     offset_for_time,
     offset_of_latest_time,
@@ -60,27 +59,6 @@ def timed():
         )
         batches.append(replace(batch, segments=(segment,)))
     return replace(state, batches=tuple(batches))
-
-
-def found(offset, time, epoch):
-    return FoundOffset(offset=offset, timestamp_us=time, leader_epoch=epoch)
-
-
-# fmt: off
-CASES = [  # start  asked  answer
-    pytest.param(0, 0,   found(0, 100, 1), id="first-of-all"),
-    pytest.param(0, 101, found(1, 130, 1), id="first-by-offset-not-by-time"),
-    pytest.param(2, 121, found(4, 130, 2), id="nothing-below-the-log-start"),
-    pytest.param(2, 50,  found(2, 120, 1), id="log-start-in-a-segment"),
-    pytest.param(3, 80,  found(3, 90, 2),  id="later-segment"),
-    pytest.param(0, 131, None,             id="newer-than-all"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("start, asked, expected", CASES)
-def test_offset_for_time(timed, start, asked, expected):
-    assert offset_for_time(replace(timed, log_start_offset=start), asked, read) == expected
 
 
 def test_every_time_is_answered_as_by_reading_every_record(timed):
