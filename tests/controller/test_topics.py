@@ -78,6 +78,11 @@ def test_explicit_assignment_may_name_partitions_in_any_order():
     ]
 
 
+def test_an_assignment_to_brokers_that_are_all_away_is_refused():
+    with pytest.raises(InvalidReplicaAssignmentError, match="fenced"):
+        create(assignment={0: [4]})
+
+
 def test_settings_of_the_cluster_are_set_and_removed():
     before = image_of(
         partition("1 2", isr="1", elr="2"), configs={"num.partitions": "3", "retention.ms": "5"}
