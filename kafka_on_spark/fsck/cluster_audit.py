@@ -34,8 +34,6 @@ NOT_DEEP: Final = (
     " compacted ones keep, and whether replicas hold the same (I1, I15, I25 and I27 in part)",
     "all checkpoints and snapshots but the newest (I15 in part)",
 )
-"""What only a deep check looks at."""
-
 PARTITIONS_AT_ONCE: Final = 100
 """The traces of so many partitions' replicas are in memory together."""
 
@@ -53,13 +51,9 @@ class Fsck:
         self._not_checked: list[str] = [] if is_deep else list(NOT_DEEP)
 
     def run(self) -> FsckReport:
-        """Check everything; return what was found.
-
-        Raises:
-            ClusterNotFoundError: There is no cluster.
-            KafkaStorageError: No metadata root answers, or a leader of the quorum was elected while
-                it was checked.
-        """
+        """Check everything; return what was found. Raises ClusterNotFoundError, or
+        KafkaStorageError: no metadata root answers, or a leader of the quorum was elected
+        meanwhile."""
         self._metadata.catch_up()
         absent, timelines = self._absent(), self._replay.timelines
         keys = sorted(timelines, key=lambda each: (timelines[each].name, each))

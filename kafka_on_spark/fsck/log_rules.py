@@ -105,9 +105,7 @@ def commit_flaws(
 
 def name_flaws(names: Iterable[str], fence: int | None, known: Set[str]) -> Iterator[Flaw]:
     """Yield how a commit under `fence` adds files that it may not: a cleaner may delete them.
-
-    `known`: what the table has, or has removed before.
-    """
+    `known`: what the table has, or has removed before."""
     added = set(known)
     for name in names:
         epoch = epoch_in_name(name)

@@ -110,11 +110,9 @@ def register_of(row: Row) -> Register:
 
 
 def changed(register: Register, row: Row) -> Register:
-    """Return `register` after a PartitionChangeRecord's row; null means unchanged.
-
-    Naming a leader begins a leadership, and each change but a compaction decision raises the
-    partition epoch: the epochs in the row are not read.
-    """
+    """Return `register` after a PartitionChangeRecord's row; null means unchanged. Naming a leader
+    begins a leadership, and each change but a compaction decision raises the partition epoch: the
+    epochs in the row are not read."""
     values = {name: read(row[name]) for name, read in _READ.items() if row[name] is not None}
     if "leader" in values:
         values["leader_epoch"] = register.leader_epoch + 1

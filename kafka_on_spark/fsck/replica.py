@@ -29,6 +29,7 @@ from kafka_on_spark.fsck.trace import (
     LoggedBatch,
     ReplicaTrace,
     batches_of,
+    is_merged,
 )
 from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.log.compaction import COUNTERS, NO_PROGRESS, CompactionProgress
@@ -366,10 +367,7 @@ class ReplicaReplay:
             lifetimes=tuple(each for each in lifetimes if not each.batch.is_merged),
             merged=tuple(each.batch for each in lifetimes if each.batch.is_merged),
             borders=self.log.borders(counters.chain, counters.log_end_offset),
-            has_merged_files=any(
-                entry.values.get("content_digest") is not None
-                for entry in self.log.entries.values()
-            ),
+            has_merged_files=any(map(is_merged, self.log.entries.values())),
             compaction=self.compaction,
             findings=self.findings.all(),
         )
@@ -394,9 +392,8 @@ class ReplicaReplay:
         self.log.remove(list(self.log.active), step.version)
         self.log.entries = {file.path: file for file in step.files}
         self._values = dict(step.counters)
-        counters = self.counters = _log_counters(self._values)
-        batches = self._parsed(step.files)
-        self._append(batches, counters.log_start_offset, is_own=False)
+        self.counters = _log_counters(self._values)
+        self._append(self._parsed(step.files), self.counters.log_start_offset, is_own=False)
         self._follow_span(None)
 
     def _commit(self, step: TableCommit) -> None:
@@ -490,10 +487,8 @@ class ReplicaReplay:
     def _check_removed(
         self, removed: Sequence[int], after: LogCounters, added_at: Set[int]
     ) -> bool:
-        """Check that batches may be removed; return whether they were cut off the end.
-
-        `added_at`: where what is added begins: a cut inside a merged segment leaves its lower part.
-        """
+        """Check that batches may be removed; return whether they were cut off the end. `added_at`:
+        where what is added begins: a cut inside a merged segment leaves its lower part."""
         is_cut, start, end = False, after.log_start_offset, after.log_end_offset
         for batch in map(self.log.active.__getitem__, removed):
             if batch.end_offset <= start:

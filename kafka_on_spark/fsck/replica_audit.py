@@ -29,7 +29,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import ChainDigest, Offset
 from kafka_on_spark.fsck.findings import Finding, FindingList
 from kafka_on_spark.fsck.replica import ReplicaReplay
-from kafka_on_spark.fsck.trace import ReplicaTrace
+from kafka_on_spark.fsck.trace import ReplicaTrace, is_merged
 from kafka_on_spark.log.batch import Border, epoch_in_name
 from kafka_on_spark.log.hashing import key_hashes
 from kafka_on_spark.log.merging import BATCH_ROWS, Content, content_of, decode_borders, typed
@@ -104,10 +104,6 @@ def _merged_flaw(table: pa.Table, deltas: npt.NDArray[np.generic], file: FileEnt
     if content_of(table, base_offset).digest != _number(file, "content_digest"):
         return "its records have not the content digest in its header"
     return None
-
-
-def is_merged(file: FileEntry) -> bool:
-    return file.values.get("content_digest") is not None
 
 
 def _number(file: FileEntry, name: str) -> int:

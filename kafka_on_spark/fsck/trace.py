@@ -76,7 +76,7 @@ class LoggedBatch:
 
     @property
     def is_merged(self) -> bool:
-        return self.segments[0].header.content_digest is not None
+        return is_merged(self.segments[0].entry)
 
     @property
     def has_append_time(self) -> bool:
@@ -148,33 +148,36 @@ _OF_ONE_APPEND: Final = (
 )
 
 
+def is_merged(entry: FileEntry) -> bool:
+    return entry.values.get("content_digest") is not None
+
+
 def _file(entry: FileEntry) -> LoggedFile | Flaw:
-    values, count = entry.values, entry.record_count
+    values, count, is_one = entry.values, entry.record_count, is_merged(entry)
     if epoch_in_name(entry.path) is None:
         return Flaw("I15", f"the file {entry.path} is no segment by its name")
-    is_merged = values.get("content_digest") is not None
-    if count is None or count < (0 if is_merged else 1):
+    if count is None or count < (0 if is_one else 1):
         return Flaw("I15", f"the statistics of {entry.path} name no number of records")
     if values.keys() != HEADER:
         sentence = f"the header of {entry.path} lacks columns, or has others than a header has"
         return Flaw("I15", sentence)
-    if is_merged:  # it is as a batch of its own
+    if is_one:  # it is as a batch of its own
         of_batch = {"batch_base_offset": values["base_offset"], "batch_record_count": str(count)}
         if any(values[name] is not None for name in _OF_ONE_APPEND):
             return Flaw("I15", f"the merged segment {entry.path} has the header of an append")
         values = {**values, **of_batch}
     try:
         base, end = _number(values, "base_offset"), _number(values, "end_offset")
-        if is_merged and end <= base:
+        if is_one and end <= base:
             return Flaw("I25", f"the merged segment {entry.path} covers [{base}, {end})", base)
         header = BatchHeader(
             record_count=_number(values, "batch_record_count"),
-            partition_count=None if is_merged else _number(values, "partition_count"),
+            partition_count=None if is_one else _number(values, "partition_count"),
             leader_epoch=_number(values, "leader_epoch"),
             stamp=_stamp(values),
             timestamp_type=_number(values, "timestamp_type"),
             time_ms=entry.time_ms,
-            content_digest=_number(values, "content_digest") if is_merged else None,
+            content_digest=_number(values, "content_digest") if is_one else None,
         )
         chain_digest = ChainDigest(values["chain_digest"] or "")
         batch_base = _number(values, "batch_base_offset")
@@ -204,7 +207,7 @@ def _stamp(values: Mapping[str, str | None]) -> ProducerStamp | None:
 
 def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
     first, count = segments[0], sum(segment.record_count for segment in segments)
-    if first.header.content_digest is not None and len(segments) == 1:
+    if is_merged(first.entry) and len(segments) == 1:
         if count > first.end_offset - base_offset:
             where = f"[{base_offset}, {first.end_offset})"
             yield Flaw("I25", f"a merged segment has {count} records at {where}", base_offset)
@@ -227,7 +230,6 @@ def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
 
 def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
     first, last = segments[0], segments[-1]
-    is_merged = last.header.content_digest is not None
     files = [
         (*segment.entry.path.split("-")[1:], segment.base_offset, segment.record_count)
         for segment in segments
@@ -235,7 +237,9 @@ def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
     content = repr((base_offset, first.header, files)).encode()
     return LoggedBatch(
         base_offset=base_offset,
-        end_offset=last.end_offset if is_merged else last.base_offset + last.record_count,
+        end_offset=last.end_offset
+        if is_merged(last.entry)
+        else last.base_offset + last.record_count,
         leader_epoch=first.header.leader_epoch,
         stamp=first.header.stamp,
         fingerprint=blake2b(content, digest_size=16).hexdigest(),

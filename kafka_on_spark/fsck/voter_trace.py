@@ -38,9 +38,8 @@ def appended_flaws(
     begins: bool,
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the leadership under which a voter takes batches behind `log`.
-
-    `epoch`: that it is in, with the `leaders` that it has marked in it. `begins`: it marks itself.
-    """
+    `epoch`: that it is in, with the `leaders` that it has marked in it. `begins`: it marks
+    itself."""
     if begins and (
         [each.epoch for each in appended] != [epoch] or any(each.epoch >= epoch for each in log)
     ):
