@@ -174,8 +174,7 @@ class MetadataReplay:
         self._has_gap |= base_offset > self.end_offset
 
     def _check_controller(self, batch: MetadataRows) -> None:
-        """Check that no deposed controller committed a decision. A controller's own record is
-        checked with the epochs that must rise."""
+        """Check that no deposed controller committed a decision; its own: `_check_claim`."""
         known = self._controller[0]
         for place, row in reversed(list(enumerate(batch.rows))):
             epoch = row["controller_epoch"]

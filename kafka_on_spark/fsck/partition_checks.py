@@ -317,8 +317,7 @@ class PartitionAudit:
                 self._add("I23", sentence, trace, offset=mark)
 
     def _check_in_sync(self) -> None:
-        """Check that every in-sync replica goes as far as is committed (I1). That it holds the same
-        up to there, its chain digest says (I23)."""
+        """Check that every in-sync replica goes as far as is committed (I1); see I23 for what."""
         members, mark = self._before.members(self._before.isr), self._before.high_watermark
         for trace in self._traces:
             end = trace.log_end_offset

@@ -80,12 +80,7 @@ class VoterCommit:
 
 
 class SeenBatch(NamedTuple):
-    """A batch that a voter has, or had before it was cut.
-
-    Attributes:
-        base_offset: Where it begins; -1: merged with those before it, so nobody knows.
-        epoch_before: That of the record before it; -1: nobody knows.
-    """
+    """A batch that a voter has, or had before it was cut; UNKNOWN: what a merge has hidden."""
 
     base_offset: int
     write_id: str
