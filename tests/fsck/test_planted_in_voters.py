@@ -96,7 +96,7 @@ def test_voters_that_a_damaged_table_names_are_checked(base):
     log = voter_log(base, behind)
     log.load()
     delta = log._delta
-    write_checkpoint(delta._files, delta.uri, delta._content(), OPTIONS)
+    write_checkpoint(delta._files, delta.uri, delta._content(), 0)
     folder = table_folder(base, behind) / "_delta_log"
     (folder / f"{delta.version:020d}.json").unlink()
 

@@ -71,9 +71,10 @@ AIMS = (
     Aim(
         promise="what is kept is a function of the log and the decisions, and no reader goes back",
         plan=compacted,
-        seeds=14,
+        seeds=28,
         seeds_more=340,
         chunk=14,
+        quick=14,
         sometimes=(
             "a reader has come to the end",
             "changes read",
@@ -104,9 +105,10 @@ AIMS = (
     Aim(
         promise="only what is silent expires, and nothing comes back twice",
         plan=expiring,
-        seeds=10,
+        seeds=20,
         seeds_more=300,
         chunk=10,
+        quick=10,
         sometimes=(
             "producer id expired",
             "group's offset expired",
@@ -178,6 +180,7 @@ AIMS = (
         seeds=15,
         seeds_more=45,
         chunk=5,
+        quick=10,
         sometimes=(
             "fault: forge",
             "fault: roll back live",
@@ -192,10 +195,10 @@ AIMS = (
     Aim(
         promise="a merge changes nothing that anybody sees",
         plan=merged,
-        seeds=14,
+        seeds=42,
         seeds_more=300,
         chunk=7,
-        quick=7,
+        quick=35,
         sometimes=(
             "commit: merge",
             "commit: adopt",

@@ -229,7 +229,7 @@ def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, cap
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
     monkeypatch.setattr(delta_log, "RESOLVE_SECONDS", 0.05)
     monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 1)
-    monkeypatch.setattr("deltalake.DeltaTable", tell)
+    monkeypatch.setattr(delta_log, "write_checkpoint", tell)
     monkeypatch.setattr(roots, "filesystem", tell)
     options = StorageOptions(SECRETS)
 

@@ -1,35 +1,51 @@
 """Writes checkpoints of our tables, reads them, and passes over those that can't be read.
 
-Delta-rs writes them, on a table opened at exactly a version whose commits this process has counted
-and so flushed: a checkpoint of an unflushed commit could outlive it and fork the table. Delta-rs
-touches a table of ours that exists nowhere else.
+A checkpoint is written from the state that this process has of the table, whose commits it has
+counted and so flushed: a checkpoint of an unflushed commit could outlive it and fork the table.
+What the state lacks, the table's metadata and older tombstones, is taken from the checkpoint
+before. Source: Delta's protocol, "Checkpoints" and "Last checkpoint file".
 
 A power cut may keep a checkpoint's name or size and lose its bytes. Delta readers skip an empty
 checkpoint and no other, and a cleaner would count it among those that a table can be opened from.
 So one that can't be read gets another name; its bytes stay.
 """
 
+import json
 import logging
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.store.deadlines import LONG, SHORT, within
+from kafka_on_spark.base.text import parse_json
+from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.delta.delta_files import (
+    BAD_JSON,
+    PROTOCOL,
     UNREADABLE_SUFFIX,
     TableState,
     TableStep,
     checkpoint_path,
     checkpoint_step,
+    checkpoints_in,
+    commit_path,
     hint_path,
     last_checkpoint,
     log_folder,
+    values_in,
 )
-from kafka_on_spark.store.error_translation import ABSENT
-from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX, UnsafeFileError, rename
+from kafka_on_spark.store.local_files import (
+    CHECKPOINT_BYTES_MAX,
+    COMMIT_BYTES_MAX,
+    UnsafeFileError,
+    rename,
+)
 from kafka_on_spark.store.parquet_files import read_parquet
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.store.roots import RootFiles, is_local
 
 log = logging.getLogger(__name__)
 
@@ -37,45 +53,105 @@ CHECKPOINT_INTERVAL: Final = 100
 """Commits between checkpoints: whoever commits a version divisible by it writes one."""
 
 
-def write_checkpoint(
-    files: RootFiles, uri: str, state: TableState, options: StorageOptions
-) -> None:
-    """Write the checkpoint of a state whose commits are flushed, read it back and flush it.
+_TEXTS: Final = pa.map_(pa.string(), pa.string())
+_KINDS: Final[Mapping[str, pa.DataType]] = {
+    "protocol": pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}),
+    "metaData": pa.struct(
+        {
+            "id": pa.string(),
+            "name": pa.string(),
+            "description": pa.string(),
+            "format": pa.struct({"provider": pa.string(), "options": _TEXTS}),
+            "schemaString": pa.string(),
+            "partitionColumns": pa.list_(pa.string()),
+            "createdTime": pa.int64(),
+            "configuration": _TEXTS,
+        }
+    ),
+    "txn": pa.struct({"appId": pa.string(), "version": pa.int64()}),
+    "add": pa.struct(
+        {
+            "path": pa.string(),
+            "partitionValues": _TEXTS,
+            "size": pa.int64(),
+            "modificationTime": pa.int64(),
+            "dataChange": pa.bool_(),
+            "stats": pa.string(),
+        }
+    ),
+    "remove": pa.struct(
+        {"path": pa.string(), "deletionTimestamp": pa.int64(), "dataChange": pa.bool_()}
+    ),
+}
+"""The actions in a checkpoint, a column each: as many of the protocol's fields as ours have."""
+
+
+def write_checkpoint(files: RootFiles, uri: str, state: TableState, now_ms: int) -> None:
+    """Write the checkpoint of a state whose commits are flushed, and then the hint at it.
 
     Raises:
-        CorruptLogError: What was written is not the state.
+        CorruptLogError: Neither a checkpoint nor the first commit tells the table's metadata.
         KafkaStorageError: The root does not answer.
-        And what delta-rs raises.
     """
-    # In the function: a query waits for the process that plans it, which writes no checkpoint.
-    from deltalake import DeltaTable
-
-    def write() -> None:
-        given = options.for_url(uri)
-        DeltaTable(uri, version=state.version, storage_options=given).create_checkpoint()
-
-    path = checkpoint_path(uri, state.version)
-    delete_misleading_hint(files, uri)
-    within(uri, write, LONG)
-    content = _whole(files, path)
-    if content is None:
-        raise KafkaStorageError(f"can't read the checkpoint {path} back")
-    if not _is_of(content, path, state):
-        _set_aside(files, uri, path, content)
-        raise CorruptLogError("a checkpoint is not what the table holds", path=path)
-    files.flush([path])
-    _flush_hint(files, uri)
+    metadata, tombstones = _before(files, uri)
+    tombstones = state.lasting(tombstones | state.tombstones, now_ms)
+    reader, writer = PROTOCOL
+    rows: dict[str, list[Any]] = {
+        "protocol": [{"minReaderVersion": reader, "minWriterVersion": writer}],
+        "metaData": [metadata],
+        "txn": [{"appId": name, "version": each} for name, each in sorted(state.counters.items())],
+        "add": [each.action(now_ms)["add"] for each in state.files.values()],
+        "remove": [
+            {"path": path, "deletionTimestamp": time_ms, "dataChange": True}
+            for path, time_ms in tombstones.items()
+            if path not in state.files
+        ],
+    }
+    content = _encode(rows)
+    hint = {
+        "version": state.version,
+        "size": sum(map(len, rows.values())),
+        "sizeInBytes": len(content),
+        "numOfAddFiles": len(state.files),
+    }
+    files.write(checkpoint_path(uri, state.version), content)
+    # Not the hint before the checkpoint: some engines open no table with one that misleads.
     files.flush([log_folder(uri)])
+    files.write(hint_path(uri), json.dumps(hint).encode())
 
 
-def _flush_hint(files: RootFiles, uri: str) -> None:
-    """Flush the hint, which our own code does not need: not every engine passes over one that has
-    lost its bytes."""
-    try:
-        files.flush([hint_path(uri)])
-    except KafkaStorageError as error:
-        if not isinstance(error.__cause__, ABSENT):  # a process that opens a table may delete it
-            raise
+def _encode(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> pa.Buffer:
+    """Return a Parquet file with a row for each action, in which the other columns are null."""
+    above, below = 0, sum(map(len, rows.values()))
+    columns = {}
+    for name, actions in rows.items():
+        kind = _KINDS[name]
+        below -= len(actions)
+        columns[name] = pa.chunked_array(
+            [pa.nulls(above, kind), pa.array(actions, kind), pa.nulls(below, kind)]
+        )
+        above += len(actions)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def _before(files: RootFiles, uri: str) -> tuple[Mapping[str, Any], dict[str, int]]:
+    """Return the table's metadata and the tombstones by the newest checkpoint that can be read; by
+    the first commit, which has no tombstones, if there is none."""
+    for version in sorted(checkpoints_in(files.names(log_folder(uri))), reverse=True):
+        path = checkpoint_path(uri, version)
+        with suppress(UnsafeFileError, CorruptLogError, *BAD_JSON):
+            content = files.read(path, CHECKPOINT_BYTES_MAX) or b""
+            table = read_parquet(content, path, columns=["metaData", "remove"])
+            [metadata] = values_in(table.column("metaData"))
+            removes = values_in(table.column("remove"))
+            return metadata, {each["path"]: each["deletionTimestamp"] for each in removes}
+    content = files.read(commit_path(uri, 0), COMMIT_BYTES_MAX) or b""
+    for line in content.splitlines():
+        if (found := parse_json(line).get("metaData")) is not None:
+            return found, {}
+    raise CorruptLogError("neither a checkpoint nor the first commit can be read", path=uri)
 
 
 def _whole(files: RootFiles, path: str) -> bytes | None:
@@ -87,20 +163,6 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
     if found is None or len(found[0]) != files.size(path) or [found[1]] != files.stamps([path]):
         return None
     return found[0]
-
-
-def _is_of(content: bytes, path: str, state: TableState) -> bool:
-    try:
-        table = read_parquet(content, path, columns=["add.path", "txn"])
-    except CorruptLogError:
-        return False
-    added = [each["path"] for each in table.column("add").drop_null().to_pylist()]
-    counters = table.column("txn").drop_null().to_pylist()
-    return (
-        len(added) == len(state.files)
-        and set(added) == state.files.keys()
-        and {each["appId"]: each["version"] for each in counters} == state.counters
-    )
 
 
 def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
@@ -143,7 +205,7 @@ def delete_misleading_hint(files: RootFiles, uri: str) -> None:
     """Delete a hint at a checkpoint that is not there, or one that can't be read: delta-rs opens no
     table that has one.
 
-    A power cut leaves such a hint, too: delta-rs flushes neither of the two.
+    An older version of ours left such a hint behind a power cut: it flushed neither of the two.
     """
     with suppress(UnsafeFileError):  # not a file: no reader takes it for a hint
         if files.size(hint_path(uri)) is not None and last_checkpoint(files, uri) < 0:

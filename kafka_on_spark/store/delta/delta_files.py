@@ -143,6 +143,14 @@ class TableDamage:
 TableStep = TableCommit | TableCheckpoint | TableDamage
 
 
+TOMBSTONES_KEPT: Final = "delta.deletedFileRetentionDuration"
+_WEEK_SECONDS: Final = 604_800
+"""Delta's default, for a table whose setting is not ours."""
+
+TOMBSTONES_LOOKED_AT: Final = 100
+"""After so many commits a process forgets those that no checkpoint needs any more."""
+
+
 @dataclass(slots=True)
 class TableState:
     """A table's content; `apply` changes it, so that a commit copies no large table.
@@ -152,12 +160,15 @@ class TableState:
         files: Active files by name.
         counters: `txn` versions by application id.
         configuration: The table's settings.
+        tombstones: When files were removed that commits named which were applied: name to ms since
+            1970 UTC. Those of the checkpoint before are not here.
     """
 
     version: int = -1
     files: dict[str, FileEntry] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     configuration: dict[str, str] = field(default_factory=dict)
+    tombstones: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, checkpoint: TableCheckpoint) -> "TableState":
@@ -171,7 +182,11 @@ class TableState:
     def copy(self) -> "TableState":
         """Return the same content, which later commits don't change."""
         return TableState(
-            self.version, dict(self.files), dict(self.counters), dict(self.configuration)
+            version=self.version,
+            files=dict(self.files),
+            counters=dict(self.counters),
+            configuration=dict(self.configuration),
+            tombstones=dict(self.tombstones),
         )
 
     def apply(self, commit: TableCommit) -> None:
@@ -192,12 +207,22 @@ class TableState:
                     version=commit.version,
                     path=path,
                 )
+            if commit.time_ms is not None:
+                self.tombstones[path] = commit.time_ms
         for file in commit.adds:
             self.files[file.path] = file
         self.counters.update(commit.counters)
         if commit.configuration is not None:
             self.configuration = dict(commit.configuration)
         self.version = commit.version
+        if commit.time_ms is not None and self.version % TOMBSTONES_LOOKED_AT == 0:
+            self.tombstones = self.lasting(self.tombstones, commit.time_ms)
+
+    def lasting(self, tombstones: Mapping[str, int], now_ms: int) -> dict[str, int]:
+        """Return the tombstones that a checkpoint keeps, by the table's setting."""
+        words = self.configuration.get(TOMBSTONES_KEPT, "").split()
+        kept_ms = 1000 * int(words[1] if words[1:2] and words[1].isdecimal() else _WEEK_SECONDS)
+        return {path: time_ms for path, time_ms in tombstones.items() if time_ms > now_ms - kept_ms}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -525,7 +550,7 @@ _CHECKPOINT_COLUMNS: Final = (
 row for each file that was removed within the last hour."""
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def values_in(column: pa.ChunkedArray) -> list[Any]:
     """Return what is no null. `drop_null` would import `pyarrow.compute`, which takes a twelfth of
     a short call, and a null takes 0.03 µs here."""
     return [each for each in column.to_pylist() if each is not None]
@@ -538,14 +563,14 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
             raise ValueError("it is empty" if content is not None else "it is gone")
         table = read_parquet(content, path, columns=_CHECKPOINT_COLUMNS)
         counters: dict[str, int] = {}
-        for txn in _values(table.column("txn")):
+        for txn in values_in(table.column("txn")):
             _add_counter(counters, txn)
-        for protocol in _values(table.column("protocol")):
+        for protocol in values_in(table.column("protocol")):
             _check_protocol(protocol)
-        configurations = _values(table.column("metaData"))
+        configurations = values_in(table.column("metaData"))
         return TableCheckpoint(
             version=version,
-            files=tuple(_file(add) for add in _values(table.column("add"))),
+            files=tuple(_file(add) for add in values_in(table.column("add"))),
             counters=counters,
             configuration=dict(configurations[0]["configuration"]),
         )

@@ -54,6 +54,7 @@ from kafka_on_spark.store.delta.checkpoints import (
     write_checkpoint,
 )
 from kafka_on_spark.store.delta.delta_files import (
+    TOMBSTONES_KEPT,
     FileEntry,
     RemoveFile,
     TableCheckpoint,
@@ -101,7 +102,7 @@ def tombstones_kept(delete_delay_ms: int, cleaner_ms: int = CLEANER_MS) -> dict[
     names all of that time.
     """
     kept_ms = delete_delay_ms + max(delete_delay_ms, cleaner_ms)
-    return {"delta.deletedFileRetentionDuration": f"interval {kept_ms // 1000} seconds"}
+    return {TOMBSTONES_KEPT: f"interval {kept_ms // 1000} seconds"}
 
 
 def new_settings(
@@ -744,7 +745,7 @@ class DeltaLog:
                 there = commits_in(self._files.names(folder))
                 due = sorted(each for each in there if newest <= each <= state.version)
                 self._flush([*(commit_path(self.uri, each) for each in due), folder])
-            write_checkpoint(self._files, self.uri, state, self._options)
+            write_checkpoint(self._files, self.uri, state, time.time_ns() // 1_000_000)
         except BaseException as error:
             if not is_failure(error):
                 raise

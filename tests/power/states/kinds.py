@@ -34,6 +34,6 @@ def kind_of_flush(path: str, before: str, *, is_folder: bool) -> str:
     """Return what a flush of a path is of; `before`: the path of the flush before it."""
     for pattern, kind in _FOLDERS if is_folder else _KINDS:
         if re.fullmatch(pattern, path):
-            is_after = path.endswith("_delta_log") and before == f"{path}/_last_checkpoint"
+            is_after = path.endswith("_delta_log") and before.endswith(".checkpoint.parquet")
             return f"{kind} after a checkpoint" if is_after else kind
     return "a folder above a root" if is_folder else f"another file: {path}"

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import deltalake
 import pytest
 
 from kafka_on_spark.metadata import commit_lock
@@ -257,43 +256,6 @@ class RecordingOs:
                 self._recording.deleted(place)
 
 
-def _recording_table(recording: Recording) -> type:
-    really = deltalake.DeltaTable
-
-    class RecordingTable:
-        """Stands for delta-rs's table where checkpoints are written."""
-
-        def __init__(self, uri: str, **options: Any) -> None:
-            self._log = Path(uri, "_delta_log")
-            self._table = really(uri, **options)
-
-        def create_checkpoint(self) -> None:
-            with recording.locked():
-                recording.check_alive()
-                before = _stamps(self._log)
-                self._table.create_checkpoint()
-                fresh = [
-                    each for each, stamp in _stamps(self._log).items() if before.get(each) != stamp
-                ]
-                # The hint comes last.
-                for path in sorted(fresh, key=lambda each: each.name.startswith("_")):
-                    place = recording._relative(path)
-                    assert place is not None
-                    node = recording.made_file(f"{place}#1")
-                    recording.wrote(node, path.read_bytes())
-                    recording.named(f"{place}#1", place, is_moved=True)
-
-    return RecordingTable
-
-
-def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
-    return {
-        each: (each.stat().st_ino, each.stat().st_mtime_ns)
-        for each in folder.iterdir()
-        if each.name == "_last_checkpoint" or each.name.endswith(".checkpoint.parquet")
-    }
-
-
 @contextmanager
 def recorded(base: Path) -> Iterator[Recording]:
     """Record what is done below a folder, which is empty."""
@@ -302,7 +264,6 @@ def recorded(base: Path) -> Iterator[Recording]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (local_files, commit_lock):
             patch.setattr(module, "os", stand_in)
-        patch.setattr(deltalake, "DeltaTable", _recording_table(recording))
         yield recording
 
 

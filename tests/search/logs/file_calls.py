@@ -4,9 +4,10 @@ As in replaying.py a process is the answers that it got: the code runs from the 
 operation with the recorded answers up to the first file call that has none. Here a call is one call
 of the system (link, open and read, stat, list, unlink, fsync) or one request to a store (PUT if
 absent, GET, HEAD, LIST, DELETE): whatever others do can come between two of them. All that stands
-above them is the real code; delta-rs is replaced by `DeltaRs`.
+above them is the real code. A file that is written is there whole or not at all: one call.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
-import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,11 +26,7 @@ from kafka_on_spark.store.delta import (
     delta_files,
     delta_log,
 )
-from kafka_on_spark.store.delta.delta_files import (
-    checkpoint_path,
-    hint_path,
-    log_folder,
-)
+from kafka_on_spark.store.delta.delta_files import UNREADABLE_SUFFIX, hint_path, log_folder
 from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX
 
 LOCAL: Final = "/disk/table"
@@ -46,9 +42,9 @@ class Call:
     """A call that waits for its answer.
 
     Attributes:
-        operation: link, put, write, read, stat, list, unlink, rename, flush, or load (of delta-rs).
+        operation: link, put, write, read, stat, list, unlink, rename or flush.
         names: The files that it touches.
-        content: What it writes; a version, of load.
+        content: What it writes.
     """
 
     operation: str
@@ -57,12 +53,12 @@ class Call:
 
     @property
     def is_read(self) -> bool:
-        return self.operation in ("read", "stat", "list", "flush", "load")
+        return self.operation in ("read", "stat", "list", "flush")
 
     def sees(self, changed: frozenset[str], has_other_names: bool) -> bool:
         if self.operation == "list":
             return has_other_names
-        return self.operation == "load" or not changed.isdisjoint(self.names)
+        return not changed.isdisjoint(self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,23 +227,6 @@ def padded(commit: bytes) -> bytes:
     return commit[:-1] + b" " * (COMMIT_BYTES - len(commit)) + b"\n"
 
 
-class DeltaRs:
-    """Delta-rs, asked for a table at a version and then for its checkpoint: it reads what is there,
-    writes the checkpoint in place, and then the hint."""
-
-    def __init__(self, answers: Answers, uri: str, version: int) -> None:
-        self._ask = answers.ask
-        self._uri, self._version = uri, version
-
-    def create_checkpoint(self) -> None:
-        counters = self._ask("load", [], self._version)
-        if counters is None:
-            raise ValueError("delta-rs can't open the table")
-        path = checkpoint_path(self._uri, self._version)
-        self._ask("write", [path], checkpoint_bytes(counters))
-        self._ask("write", [hint_path(self._uri)], hint_bytes(self._version))
-
-
 def hint_bytes(version: int) -> bytes:
     return b'{"version":%d}' % version
 
@@ -264,7 +243,8 @@ def checkpoint_bytes(counters: tuple[tuple[str, int], ...]) -> bytes:
         {"metaData": {"configuration": [("kos", "search")]}},
         *({"txn": {"appId": name, "version": value}} for name, value in counters),
     ]
-    kinds = {"add": add, "txn": txn, "metaData": meta, "protocol": protocol}
+    remove = pa.struct([("path", pa.string()), ("deletionTimestamp", pa.int64())])
+    kinds = {"add": add, "txn": txn, "metaData": meta, "protocol": protocol, "remove": remove}
     columns = {
         name: pa.array([row.get(name) for row in rows], kind) for name, kind in kinds.items()
     }
@@ -296,6 +276,17 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     checkpoint_step = lru_cache(maxsize=4096)(delta_files.checkpoint_step)
     commit_step = lru_cache(maxsize=4096)(delta_files.commit_step)
     encode = delta_log.encode_commit
+
+    def write(path: str, content: bytes) -> None:
+        if path.endswith(UNREADABLE_SUFFIX):  # then whoever opens a table has to do without
+            raise KafkaStorageError("no process of a search may set a checkpoint aside on a store")
+        is_hint = path == hint_path(uri)
+        told = hint_bytes(json.loads(content)["version"]) if is_hint else content
+        answers.ask("write", [path], told)
+
+    def counters_of(actions: Sequence[dict[str, Any]]) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted((each["appId"], each["version"]) for each in actions))
+
     replaced: list[tuple[Any, str, Any]] = [
         (roots, "local_files", local),
         (roots, "filesystem", lambda path, options: store),
@@ -313,11 +304,8 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         ),
         (delta_log, "encode_commit", lambda **of: padded(encode(**of))),
         (delta_log, "until_found", lambda ask, seconds: ask()),
-        (
-            deltalake,
-            "DeltaTable",
-            lambda uri, version, storage_options: DeltaRs(answers, uri, version),
-        ),
+        (roots.RootFiles, "write", lambda files, path, content: write(path, content)),
+        (checkpoints, "_encode", lambda rows: checkpoint_bytes(counters_of(rows["txn"]))),
         # A step within a call that has begun runs in the thread that asks for it.
         (deadlines._current, "call", deadlines.Call(uri, lambda: None)),
     ]

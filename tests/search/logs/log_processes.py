@@ -63,7 +63,11 @@ class Known:
         log.version, log._newest = self.version, self.newest
         log._checkpoint_version, log._turn = self.checkpoint, self.turn
         if self.counters is not None:
-            log._state = TableState(self.version, {}, dict(self.counters), dict(CONFIGURATION))
+            log._state = TableState(
+                version=self.version,
+                counters=dict(self.counters),
+                configuration=dict(CONFIGURATION),
+            )
         return log
 
 

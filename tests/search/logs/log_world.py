@@ -11,11 +11,9 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store.delta.delta_files import (
-    TableCheckpoint,
     TableCommit,
     TableSettings,
     checkpoint_path,
-    checkpoint_step,
     checkpoint_version,
     commit_path,
     commit_step,
@@ -220,25 +218,5 @@ class LogWorld:
 
     def _answer_of_all(self, files: dict[str, File], call: Call) -> Any:
         """Return the answer to a call that looks at the whole folder."""
-        if call.operation == "list":
-            return tuple(name for name in files if _is_in_piece(name, call.content))
-        assert call.operation == "load"
-        return self._loaded(files, call.content)
-
-    def _loaded(self, files: dict[str, File], version: int) -> Counters | None:
-        """Return what delta-rs finds at a version: the newest checkpoint below it, and the commits."""
-        bases = [
-            each for each in map(checkpoint_version, files) if each is not None and each <= version
-        ]
-        counters: dict[str, int] = {}
-        base = max(bases, default=-1)
-        if bases:
-            step = checkpoint_step(files[checkpoint_name(base)][0], base, "a checkpoint")
-            if not isinstance(step, TableCheckpoint):
-                return None
-            counters.update(step.counters)
-        for each in range(base + 1, version + 1):
-            if commit_name(each) not in files:
-                return None
-            counters.update(self.counters_in(files[commit_name(each)][0]))
-        return tuple(sorted(counters.items()))
+        assert call.operation == "list"
+        return tuple(name for name in files if _is_in_piece(name, call.content))

@@ -22,8 +22,8 @@ def found_after(plan):
 SHOWN = {
     quorum_mutants.mark_and_no_op_are_two_commits: ("Q8", 0),
     quorum_mutants.self_vote_leads: ("Q8", 0),
-    quorum_mutants.flush_is_left_out: ("Q7", 69),
-    quorum_mutants.voter_follows_uncut: ("Q7", 10),
+    quorum_mutants.flush_is_left_out: ("Q7", 146),
+    quorum_mutants.voter_follows_uncut: ("Q7", 32),
     quorum_mutants.emptied_root_keeps_its_identity: ("Q8", 1),
 }
 

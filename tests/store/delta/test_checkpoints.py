@@ -3,14 +3,28 @@
 import logging
 import os
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
+from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_log import DeltaLog
+from kafka_on_spark.store.delta.log_cleaning import read_tombstones
+from kafka_on_spark.store.roots import RootFiles
 from tests.store.panics import PanicException
-from tests.store.tables import commit, commit_file, commit_times, names_in_log, opened
+from tests.store.tables import (
+    OPTIONS,
+    SCHEMA,
+    commit,
+    commit_file,
+    commit_times,
+    names_in_log,
+    opened,
+)
 
 STAMP = Stamp(time_ms=1)
 
@@ -58,27 +72,53 @@ def test_of_two_committers_the_one_that_has_put_the_due_version_writes_the_check
     commit(other, other.version)
 
 
-def test_a_checkpoint_that_is_not_what_the_table_holds_is_set_aside(log, uri, monkeypatch, caplog):
-    commit_times(log, 9)
-    make = DeltaTable.create_checkpoint
+def test_a_checkpoint_keeps_the_tombstones_of_the_one_before_until_they_expire(uri, monkeypatch):
+    keeps = {"delta.deletedFileRetentionDuration": "interval 60 seconds"}
+    log = DeltaLog.create(uri, OPTIONS, schema=SCHEMA, partition_by=[], configuration=keeps)
+    now_ms = [1_700_000_000_000]
+    monkeypatch.setattr(
+        delta_log,
+        "time",
+        SimpleNamespace(time_ns=lambda: now_ms[0] * 1_000_000, sleep=time.sleep),
+    )
 
-    def of_another_version(table):
-        make(DeltaTable(uri, version=9))
-        os.rename(*(f"{uri}/_delta_log/{each:020d}.checkpoint.parquet" for each in (9, 10)))
-
-    with monkeypatch.context() as wrong:
-        wrong.setattr(DeltaTable, "create_checkpoint", of_another_version)
+    def removed_at(version):
+        while log.version < version:
+            name = f"f{log.version // 2}"
+            added = FileEntry(path=name, size_bytes=1, values={}, time_ms=5)
+            removed = RemoveFile(path=name, size_bytes=1, values={})
+            log.commit(log.version, operation="test", files=[added], counters={})
+            log.commit(log.version, operation="test", files=[removed], counters={})
         log.checkpoint_if_due()
+        return read_tombstones(RootFiles(uri, OPTIONS), uri)
 
-    assert "not what the table holds" in caplog.text
-    assert checkpoints(uri) == []
-    assert opened(uri).counters() == {"count": 10}
-    commit_times(log, 9)
+    first = removed_at(10)
+    now_ms[0] += 59_000
+    second = removed_at(20)
+    now_ms[0] += 2_000
+    third = removed_at(30)
+
+    assert len(first) == 5 == len(second) - len(first)
+    assert first.items() <= second.items()
+    assert first.keys().isdisjoint(third)
+    assert second.keys() - first.keys() <= third.keys()
+    assert checkpoints(uri) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("damaged", [[11], [11, 21]])
+def test_a_checkpoint_follows_the_newest_one_that_can_be_read(log, uri, damaged):
+    for _ in range(2):
+        commit_times(log, 10)
+        log.checkpoint_if_due()
+    for version in damaged:
+        Path(f"{uri}/_delta_log/{version:020d}.checkpoint.parquet").write_bytes(b"")
+    commit_times(log, 10)
+
     log.checkpoint_if_due()
-    assert checkpoints(uri) == []
-    commit(log, log.version)
-    log.checkpoint_if_due()
-    assert checkpoints(uri) == [20]
+
+    assert checkpoints(uri)[-1] == 31
+    assert DeltaTable(uri).metadata().id == DeltaTable(uri, version=0).metadata().id
+    assert opened(uri).counters() == {"count": 31}
 
 
 def test_a_checkpoint_is_of_counted_commits_only(log, uri):
@@ -95,14 +135,13 @@ def test_a_checkpoint_is_of_counted_commits_only(log, uri):
 @pytest.mark.parametrize(
     "failure", [OSError("disk full"), RuntimeError("odd"), ValueError(), PanicException("odd")]
 )
-@pytest.mark.parametrize("place", ["create_checkpoint", "__init__"])
-def test_checkpoint_that_fails_fails_nothing(log, monkeypatch, caplog, failure, place):
+def test_checkpoint_that_fails_fails_nothing(log, monkeypatch, caplog, failure):
     commit_times(log, 9)
 
     def fail(*args, **kwargs):
         raise failure
 
-    monkeypatch.setattr(DeltaTable, place, fail)
+    monkeypatch.setattr(delta_log, "write_checkpoint", fail)
     with caplog.at_level(logging.WARNING):
         log.checkpoint_if_due()
     monkeypatch.undo()
