@@ -58,24 +58,22 @@ def test_a_key_that_stands_twice_below_what_is_compacted(upkept, plant, monkeypa
     assert upkept.fsck(deep=False).is_clean
 
 
-def test_a_tombstone_that_is_kept_below_the_offset_of_its_decision(upkept, plant):
+# fmt: off
+KEPT = [  # a record more, at 4                what is said of it
+    pytest.param(b"b", None,                   "a tombstone is kept at 4, below 7", id="a-tombstone-that-had-to-go"),
+    pytest.param(None, b"x",                   "has no key",                        id="a-record-without-a-key"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("key, value, words", KEPT)
+def test_a_record_that_had_to_go(upkept, plant, key, value, words):
     merged = rewritten(plant)
-    merged.rewrite(with_record(merged, 4, b"b", None))
+    merged.rewrite(with_record(merged, 4, key, value))
 
     report = upkept.fsck()
 
-    finding = found(report, "I27", plant, offset=4)
-    assert finding.sentence == "a tombstone is kept at 4, below 7"
-    assert faults(report, plant) == {"I27"}
-
-
-def test_a_record_without_a_key(upkept, plant):
-    merged = rewritten(plant)
-    merged.rewrite(with_record(merged, 4, None, b"x"))
-
-    report = upkept.fsck()
-
-    assert found(report, "I27", plant, offset=4).sentence.endswith("has no key")
+    assert found(report, "I27", plant, offset=4).sentence.endswith(words)
     assert faults(report, plant) == {"I27"}
 
 

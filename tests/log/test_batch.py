@@ -40,14 +40,3 @@ IMPOSSIBLE = [
 def test_impossible_value_is_a_bug_of_ours(make):
     with pytest.raises(AssertionError):
         make()
-
-
-@pytest.mark.parametrize("digest", [-(2**63), -1, 0, 2**63 - 1])
-def test_a_payload_digest_is_any_signed_number_of_64_bits(digest):
-    assert stamp(1, digest=digest).payload_digest == digest
-
-
-@pytest.mark.parametrize("digest", [-(2**63) - 1, 2**63])
-def test_a_payload_digest_of_more_bits_is_a_bug_of_ours(digest):
-    with pytest.raises(AssertionError):
-        stamp(1, digest=digest)

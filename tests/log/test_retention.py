@@ -106,12 +106,6 @@ def test_a_batch_that_is_committed_in_part_stays_whole():
     assert kept_from(state, AGE_MS, high_watermark=3) == 0
 
 
-def test_batches_below_the_decided_log_start_count_no_more():
-    state = log_of(0, 0, 0)
-
-    assert kept_from(state, size=100, start=2) == 2
-
-
 def test_it_says_what_goes_what_stays_and_when_the_next_batch_goes():
     found = retained(
         log_of(OLD + 5, OLD, 300, 0),

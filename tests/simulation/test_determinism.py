@@ -44,10 +44,6 @@ def test_the_seeds_meet_what_takes_turns_of_its_own():
     assert {name for seed in SEEDS for name, count in first_run(seed).seen.items() if count} >= MET
 
 
-def test_other_seeds_are_other_runs():
-    assert len({first_run(seed).trace_hash for seed in SEEDS}) == len(SEEDS)
-
-
 def test_a_seed_is_the_same_run_in_every_process():
     """No order of a set and no hash of a text decides anything."""
     here = " ".join(first_run(seed).trace_hash for seed in SEEDS)

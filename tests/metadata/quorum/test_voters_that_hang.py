@@ -4,8 +4,6 @@ Calls run in real threads. A root hangs until the test ends; what hangs then goe
 how long calls are waited for, they hang by the test's clock.
 """
 
-import threading
-
 import pytest
 
 from kafka_on_spark.base.errors import (
@@ -21,7 +19,7 @@ from tests.metadata.quorum.hanging_voters import (
     process_of,
     wait_until,
 )
-from tests.voter_fakes import SETTINGS, MemoryQuorum
+from tests.voter_fakes import SETTINGS
 
 
 @pytest.fixture
@@ -111,20 +109,3 @@ def test_a_voter_on_which_many_calls_hang_is_asked_no_more(quorum, process, hang
     wait_until(lambda: not tables._under_way[key])
     assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
     assert hanging.begun == LEFT_CALLS_MAX
-
-
-def test_the_only_voter_is_asked_by_the_thread_that_waits(hanging):
-    process = process_of(MemoryQuorum(1), hanging)
-    [key] = process.tables.voters.keys
-
-    assert process.tables.in_time(key, threading.get_ident) == threading.get_ident()
-
-
-def test_an_error_that_is_no_roots_is_raised_to_who_asked(quorum, process):
-    def fail(key):
-        raise ZeroDivisionError("a bug")
-
-    with pytest.raises(ZeroDivisionError):
-        list(process.tables.each(process.tables.voters.keys, fail, timeout_ms=LONG_S * 1000))
-    with pytest.raises(ZeroDivisionError):
-        process.tables.in_time(quorum.roots[1].key, lambda: fail(None), LONG_S * 1000)

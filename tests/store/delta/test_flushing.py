@@ -178,17 +178,6 @@ def test_file_that_did_not_fit_leaves_nothing_behind(root, failing, operation):
     assert os.listdir(root) == []
 
 
-def test_file_on_a_root_that_was_taken_away_makes_no_folder(root):
-    root.rename(f"{root}-away")
-    files = RootFiles(str(root), OPTIONS)
-
-    for operation in (files.write, files.write_if_absent):
-        with pytest.raises(KafkaStorageError):
-            operation(f"{root}/snapshots/1", b"bytes")
-
-    assert not root.exists()
-
-
 def test_of_several_files_none_is_there_if_one_can_not_be_flushed(root, failing):
     failing(".tmp", errno.EIO)
 
