@@ -271,10 +271,10 @@ AIMS = (
     Aim(
         promise="only what is too old or too much is deleted, whatever clocks say",
         plan=retained,
-        seeds=20,
+        seeds=40,
         seeds_more=40,
         chunk=5,
-        quick=15,
+        quick=35,
         sometimes=(
             "deleted by retention",
             "deleted for its size",
@@ -314,10 +314,10 @@ AIMS = (
     Aim(
         promise="what appends decide has its reasons and lets them end",
         plan=uncontrolled,
-        seeds=10,
+        seeds=20,
         seeds_more=100,
         chunk=5,
-        quick=5,
+        quick=15,
         sometimes=(
             "append without a disk",
             "fault: cut off",
