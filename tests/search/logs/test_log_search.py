@@ -1,5 +1,6 @@
 """Every interleaving of the file calls of a few processes on one log keeps what a log must keep."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.search.logs.log_scopes import (
     UNSAID,
     WIDE,
 )
-from tests.search.logs.log_search import search_log
+from tests.search.logs.log_search import LogSearch, State, search_log
 
 SCOPES = {
     "a writer and a follower that were asleep": (
@@ -79,3 +80,39 @@ def test_a_wide_scope_keeps_its_promises(is_local):
     found = search_log(scope, 4_000_000)
 
     assert found.violation is None, "\n".join([found.message, *found.path])
+
+
+class Plain(LogSearch):
+    """The search without late reads: each call is a step of its own, at any time."""
+
+    def _following(self, state: State) -> Iterator[tuple[str, State]]:
+        number, processes = state[0], state[1:]
+        for place, process in enumerate(processes):
+            if self.processes.calls[process] is not None:
+                for table, after in self._steps_of(number, process):
+                    yield "", (table, *processes[:place], after, *processes[place + 1 :])
+        for label, table in self._events_of(number):
+            yield label, (table, *processes)
+
+
+def contents(searched: LogSearch) -> set[Any]:
+    """Return what stood in the folder; who put it at which of its calls depends on the order."""
+    return {
+        tuple((name, content) for name, (content, _) in each.files) for each in searched._tables
+    }
+
+
+@pytest.mark.parametrize("is_local", [pytest.param(True, marks=pytest.mark.long), False])
+def test_late_reads_of_a_log_lose_nothing(is_local):
+    """The same files occur and the same is told as when each call is made at any time."""
+    scope = replace(
+        SLEEPERS, programs=("commit refresh", "clean"), since=(0, -1), is_local=is_local
+    )
+    plain, reduced = Plain(scope), LogSearch(scope)
+    every, fewer = plain.run(), reduced.run()
+
+    assert every.is_whole
+    assert fewer.is_whole
+    assert fewer.states < every.states / 3
+    assert contents(reduced) == contents(plain)
+    assert reduced.found.seen.keys() == plain.found.seen.keys()
