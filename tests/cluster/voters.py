@@ -5,7 +5,7 @@ they bring up the other voters, and may come to one late on a busy machine.
 """
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.metadata.quorum.voter_log import follow
+from kafka_on_spark.metadata.quorum.voter_tables import follow
 from tests.cluster.serving.processes import wait_for
 
 

@@ -53,7 +53,6 @@ from kafka_on_spark.metadata.quorum.raft import (
     retry_backoff_ms,
     stand,
 )
-from kafka_on_spark.metadata.quorum.voter_log import VoterTables
 from kafka_on_spark.metadata.quorum.voter_table import (
     NO_EPOCH,
     BatchKind,
@@ -64,6 +63,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     best_log,
 )
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
 from kafka_on_spark.metadata.records import (
     LeaderChangeRecord,
     MetadataBatch,

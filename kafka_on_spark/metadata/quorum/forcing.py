@@ -20,7 +20,6 @@ from kafka_on_spark.base.ids import NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
 from kafka_on_spark.metadata.quorum.raft import EPOCHS_OF_A_GENERATION, Generation, generation_of
-from kafka_on_spark.metadata.quorum.voter_log import VoterTables
 from kafka_on_spark.metadata.quorum.voter_table import (
     BatchKind,
     RaftBatch,
@@ -31,6 +30,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     best_log,
     find_write,
 )
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables
 from kafka_on_spark.metadata.records import (
     LeaderChangeRecord,
     MetadataBatch,

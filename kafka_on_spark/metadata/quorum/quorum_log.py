@@ -43,8 +43,7 @@ from kafka_on_spark.metadata.quorum.raft import (
     outcome_of,
     view_of,
 )
-from kafka_on_spark.metadata.quorum.voter_calls import SideBySide, hanging
-from kafka_on_spark.metadata.quorum.voter_log import OpenVoterLog, VoterLog, VoterTables, follow
+from kafka_on_spark.metadata.quorum.voter_log import OpenVoterLog, VoterLog
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     OffsetAndEpoch,
@@ -58,6 +57,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     has_write,
     is_snapshot_of,
 )
+from kafka_on_spark.metadata.quorum.voter_tables import SideBySide, VoterTables, follow, hanging
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 log = logging.getLogger(__name__)

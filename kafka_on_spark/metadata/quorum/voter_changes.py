@@ -34,7 +34,6 @@ from kafka_on_spark.metadata.quorum.raft import (
     next_epoch,
     write_once,
 )
-from kafka_on_spark.metadata.quorum.voter_log import follow
 from kafka_on_spark.metadata.quorum.voter_table import (
     RaftLog,
     Voter,
@@ -43,6 +42,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterTable,
     best_log,
 )
+from kafka_on_spark.metadata.quorum.voter_tables import follow
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
 from kafka_on_spark.store.deadlines import until_committed
 

@@ -9,7 +9,7 @@ are Parquet files of the same columns beside it.
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,14 +24,12 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     HistoryExpiredError,
-    InconsistentClusterError,
-    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
     RootAccessDeniedError,
     RootReadOnlyError,
 )
-from kafka_on_spark.base.ids import Clock, Offset
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.metadata_files import (
     HISTORY_START,
     HISTORY_START_MS,
@@ -60,26 +58,21 @@ from kafka_on_spark.metadata.metadata_root import (
     table_gone,
     went_back,
 )
-from kafka_on_spark.metadata.quorum.raft import adopt, fetch
-from kafka_on_spark.metadata.quorum.voter_calls import SideBySide, VoterCalls
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     OffsetAndEpoch,
     RaftBatch,
     TableChange,
     Voter,
-    VoterKey,
-    VoterSet,
     VoterTable,
     goes_on_from,
     has_write,
     is_snapshot_of,
-    newest_voters,
 )
 from kafka_on_spark.metadata.quorum.voter_upkeep import VoterUpkeep
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
 from kafka_on_spark.metadata.snapshots import read_snapshot, snapshot_ends, write_snapshot
-from kafka_on_spark.store.deadlines import RootHangsError, on_root, until_committed, within
+from kafka_on_spark.store.deadlines import RootHangsError, on_root, within
 from kafka_on_spark.store.delta.delta_files import log_folder
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
@@ -526,180 +519,3 @@ class VoterLog:
 
 OpenVoterLog = Callable[[Voter], VoterLog]
 """Returns a voter's log; nothing is read yet."""
-
-
-class VoterTables(VoterCalls):
-    """The voters' logs, and what was seen of them. Threads share it.
-
-    Attributes:
-        known: All that this process has heard of: voters, former ones, roots that may be some.
-        denied: How a voter's root refuses writes of this process, until it takes one.
-    """
-
-    def __init__(
-        self,
-        voters: VoterSet,
-        open_log: OpenVoterLog,
-        side_by_side: SideBySide,
-        *,
-        clock: Clock,
-        timeout_ms: int,
-    ) -> None:
-        super().__init__(voters, side_by_side, clock, timeout_ms)
-        self.known = {each.key: each for each in voters.voters}
-        self.denied: dict[VoterKey, RootAccessDeniedError] = {}
-        self._logs: dict[VoterKey, VoterLog] = {}
-        self._open_log = open_log
-
-    def use(self, voters: VoterSet) -> None:
-        """Ask these voters from now on. Calls to former ones may still be under way."""
-        if voters != self.voters:
-            with self._lock:  # others go through what is known
-                self.known = self.known | {each.key: each for each in voters.voters}
-            self.voters = voters
-            self.is_alone = len(voters.voters) == 1
-
-    def know(self, voter: Voter) -> None:
-        """Have a root be asked for by its key, that is no voter as yet."""
-        with self._lock:
-            self.known = {**self.known, voter.key: voter}
-
-    def log_of(self, key: VoterKey) -> VoterLog:
-        """Return a voter's log; a former one's, too.
-
-        Raises:
-            ReplicaLostError: The root has another directory now.
-            KafkaStorageError: It does not answer.
-        """
-        found = self._logs.get(key)
-        if found is None:
-            opened = self._open_log(self.known[key])  # without the lock: its root may hang
-            with self._lock:
-                found = self._logs.setdefault(key, opened)
-        return found
-
-    def newest(self, key: VoterKey) -> VoterTable | None:
-        return self._logs[key].seen if key in self._logs else None
-
-    def newest_of_all(self) -> dict[VoterKey, VoterTable]:
-        return {each.key: each for each in map(self.newest, self.voters.keys) if each is not None}
-
-    def seen(self) -> list[VoterTable]:
-        """Return all tables, also of former voters."""
-        with self._lock:
-            logs = list(self._logs.values())
-        return [each.seen for each in logs if each.seen is not None]
-
-    def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:
-        """Ask the voters from now on that the best log names which this process has seen, or which
-        has just answered: what only a root that is away says may have been cut since."""
-        found = newest_voters(self.seen() if answered is None else answered)
-        if found is not None:
-            self.use(found)
-
-    def load(self, key: VoterKey) -> VoterTable:
-        return self.log_of(key).load()
-
-    def look(self, key: VoterKey) -> VoterTable:
-        """Return a voter's table as it is now; if nothing was committed since, that is one look."""
-        voter = self.log_of(key)
-        known = voter.seen
-        return known if known is not None and voter.is_newest(known) else voter.load()
-
-    def check_writable(self, key: VoterKey) -> None:
-        """Check that a voter's root takes commits, as far as can be seen without one."""
-        try:
-            self.log_of(key).check_writable()
-        except RootAccessDeniedError as error:
-            self.denied[key] = error
-            raise
-
-    def commit(
-        self,
-        table: VoterTable,
-        change: TableChange,
-        appended: VoterKey | MetadataBatch | None = None,
-    ) -> VoterTable:
-        """Commit on a voter's table. `appended`: the voter that has the batches which `change`
-        appends, or the new one."""
-        key, voter = table.key, self.log_of(table.key)
-        try:
-            if appended is None or isinstance(appended, MetadataBatch):
-                after = voter.commit(table, change, appended)
-            else:
-                after = voter.commit(table, change, self.log_of(appended))
-        except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
-            denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
-            if isinstance(denial, RootAccessDeniedError):
-                self.denied[key] = denial
-            raise
-        self.denied.pop(key, None)
-        return after
-
-    def as_met(self, error: KafkaOnSparkError) -> KafkaOnSparkError:
-        """Return the error of a voter as its user meets it. What one of several lost, others may
-        have; where a log went back that no other voter has, nothing may go on."""
-        if self.is_alone and isinstance(error, ReplicaLostError):
-            return InconsistentClusterError(error.message)
-        return error
-
-    def look_at_all(self, timeout_ms: int) -> tuple[list[VoterTable], list[VoterKey]]:
-        """Look at all voters, and former ones, those that others name too; return the tables of
-        those that answer in time, and who neither answers nor fails.
-        """
-        seen: dict[VoterKey, VoterTable] = {}
-        asked: set[VoterKey] = set()
-        while keys := [key for key in self.known if key not in asked]:
-            asked.update(keys)
-            for key in keys:
-                self.failures.pop(key, None)  # what it was before says nothing of now
-            for table in self.each(keys, self.look, timeout_ms=timeout_ms):
-                seen[table.key] = table
-            self.learn_voters(seen.values())
-        silent = (key for key in asked if key not in seen and key not in self.failures)
-        return list(seen.values()), sorted(silent)
-
-    def root_ms(self, key: VoterKey) -> int | None:
-        """Return the time of a voter's root; None: it tells none now, which says nothing more."""
-
-        def ask() -> int | None:
-            try:
-                return self.log_of(key).root_ms()
-            except UNREADABLE as error:
-                log.info("the root of voter %s does not tell the time: %s", key, error)
-                return None
-
-        try:
-            return None if self.hangs(key) else self.in_time(key, ask)
-        except (CommitOutcomeUnknownError, KafkaStorageError):
-            return None
-
-
-FETCH_RECORDS_MAX: Final = 100_000
-"""Records of one commit of a voter that was away: what it takes in memory has a bound."""
-
-
-def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable:
-    """Bring voter `key` up to what was seen of `leader`: adopt it, and fetch what the voter lacks
-    of its log; return the voter's table, as it is now.
-
-    Any process does so for any voter, and several at once: who loses a race counts the winner's
-    commit. Invariants that these commits keep: Q4 and Q8 (a batch is taken under its leader's mark
-    alone).
-
-    Raises:
-        FencedLeaderEpochError, NotLeaderOrFollowerError, InconsistentClusterError: As `adopt`.
-        CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError, ReplicaLostError: A root
-            fails.
-    """
-
-    def commit(voter: VoterTable) -> VoterTable:
-        while change := adopt(voter, leader) or fetch(voter, leader, records_max=FETCH_RECORDS_MAX):
-            voter = tables.commit(voter, change, leader.key)
-        return voter
-
-    known = tables.newest(key)
-    voter = until_committed(partial(tables.load, key), commit, known, clock=tables.clock)
-    if voter is not known:
-        return voter
-    return until_committed(partial(tables.look, key), commit, clock=tables.clock)

@@ -8,7 +8,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from kafka_on_spark.metadata.quorum.voter_calls import SideBySide
+from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
 from kafka_on_spark.store.deadlines import begin
 from tests.voter_fakes import OneByOne
 

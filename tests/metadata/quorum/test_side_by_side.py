@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from kafka_on_spark.metadata.quorum.voter_calls import SideBySide, VoterCall
+from kafka_on_spark.metadata.quorum.voter_tables import SideBySide, VoterCall
 from kafka_on_spark.store.deadlines import THREADS_A_ROOT
 from tests.voter_fakes import key_of
 

@@ -11,7 +11,7 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.metadata.quorum.voter_calls import LEFT_CALLS_MAX
+from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX
 from tests.metadata.quorum.hanging_voters import (
     LONG_S,
     Hanging,

@@ -9,10 +9,11 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import decode_rows
 from kafka_on_spark.metadata.metadata_files import log_files as log_files_of
-from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_tables, voter_upkeep
 from kafka_on_spark.metadata.quorum.forcing import standing
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
-from kafka_on_spark.metadata.quorum.voter_log import VoterLog, VoterTables, follow
+from kafka_on_spark.metadata.quorum.voter_log import VoterLog
+from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
 from kafka_on_spark.metadata.quorum.voter_upkeep import files_to_expire
 from kafka_on_spark.metadata.records import ClusterRecord, ExpiredRecord, Stamp
 from kafka_on_spark.store.root_urls import BETWEEN
@@ -230,7 +231,7 @@ def test_voter_that_is_half_brought_up_is_not_forced_to_go_on_and_the_others_may
 ):
     """It has neither the first records nor a snapshot of what it has."""
     _, log = with_one_away(tmp_path)
-    monkeypatch.setattr(voter_log, "FETCH_RECORDS_MAX", 50)
+    monkeypatch.setattr(voter_tables, "FETCH_RECORDS_MAX", 50)
     commit, done = VoterTables.commit, []
 
     def commit_twice(*arguments):

@@ -16,7 +16,7 @@ import pytest
 from kafka_on_spark.fsck import metadata_audit, replica_audit
 from kafka_on_spark.log import evidence, segments
 from kafka_on_spark.metadata import snapshots
-from kafka_on_spark.metadata.quorum import voter_calls, voter_log
+from kafka_on_spark.metadata.quorum import voter_log, voter_tables
 from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.delta import checkpoints, delta_log, table_history
@@ -58,7 +58,7 @@ def at_once() -> Iterator[None]:
     """Do what threads are asked for in the thread that asks: a disk in memory does not hang, so no
     deadline needs a thread of its own, and reads change nothing for each other."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (deadlines, segments, voter_calls):
+        for module in (deadlines, segments, voter_tables):
             patch.setattr(module, "begin", _begun_here)
         patch.setattr(DaemonThreads, "submit", _done_here)
         yield

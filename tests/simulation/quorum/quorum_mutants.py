@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from kafka_on_spark.metadata.quorum import elector, raft, voter_log
+from kafka_on_spark.metadata.quorum import elector, raft, voter_tables
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import (
@@ -136,7 +136,7 @@ def older_epochs_are_counted(patch):
     patch.setattr(LeaderView, "counted_end", property(counted_end))
     patch.setattr(LeaderView, "is_confirmed", property(is_confirmed))
     patch.setattr(QuorumLog, "read", counted)
-    patch.setattr(voter_log, "FETCH_RECORDS_MAX", 1)
+    patch.setattr(voter_tables, "FETCH_RECORDS_MAX", 1)
 
 
 def voter_counts_without_the_mark(patch):
@@ -161,7 +161,7 @@ def voter_follows_uncut(patch):
             return replace(change, cut_to=None)
         return change
 
-    patch.setattr(voter_log, "adopt", adopted)
+    patch.setattr(voter_tables, "adopt", adopted)
 
 
 def voter_follows_an_older_leader(patch):
@@ -186,7 +186,7 @@ def voter_follows_an_older_leader(patch):
         log = table.log.cut_to(change.cut_to)
         return VoterTable(table.key, epoch, (), ((change.leader, epoch),), log, table.version + 1)
 
-    patch.setattr(voter_log, "adopt", adopted)
+    patch.setattr(voter_tables, "adopt", adopted)
     patch.setattr(VoterTable, "apply", applied)
 
 

@@ -1,4 +1,5 @@
-"""Calls on the voters' roots, several at once: who answers in time, who fails, who hangs.
+"""The voters' tables as this process sees them, and calls on their roots, several at once: who
+answers in time, who fails, who hangs.
 
 A voter that can't be asked is left out of the answers: it counts for nothing. Why is kept, for
 people. One error ends each call: a log that contradicts another (InconsistentClusterError).
@@ -19,10 +20,23 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterError,
     KafkaOnSparkError,
     KafkaStorageError,
+    ReplicaLostError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import Clock
-from kafka_on_spark.metadata.quorum.voter_table import VoterKey, VoterSet
-from kafka_on_spark.store.deadlines import SystemClock, begin
+from kafka_on_spark.metadata.quorum.raft import adopt, fetch
+from kafka_on_spark.metadata.quorum.voter_log import OpenVoterLog, VoterLog
+from kafka_on_spark.metadata.quorum.voter_table import (
+    UNREADABLE,
+    TableChange,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+    newest_voters,
+)
+from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.store.deadlines import SystemClock, begin, until_committed
 
 log = logging.getLogger(__name__)
 
@@ -95,26 +109,162 @@ class SideBySide:
                 return
 
 
-class VoterCalls:
-    """The voters, and the calls on them that are under way. Threads share it.
+class VoterTables:
+    """The voters' logs, what was seen of them, and the calls on them that are under way. Threads
+    share it.
 
     Attributes:
         voters: The newest set that a leader's log has shown.
         is_alone: Whether that is one voter, which is waited for as long as its calls take.
+        known: All that this process has heard of: voters, former ones, roots that may be some.
         failures: Why a voter did not answer last; who answered is not in it.
+        denied: How a voter's root refuses writes of this process, until it takes one.
     """
 
     def __init__(
-        self, voters: VoterSet, side_by_side: SideBySide, clock: Clock, timeout_ms: int
+        self,
+        voters: VoterSet,
+        open_log: OpenVoterLog,
+        side_by_side: SideBySide,
+        *,
+        clock: Clock,
+        timeout_ms: int,
     ) -> None:
         self.voters = voters
         self.is_alone = len(voters.voters) == 1
+        self.known = {each.key: each for each in voters.voters}
         self.failures: dict[VoterKey, KafkaOnSparkError] = {}
+        self.denied: dict[VoterKey, RootAccessDeniedError] = {}
+        self._logs: dict[VoterKey, VoterLog] = {}
+        self._open_log = open_log
         self._side_by_side = side_by_side
         self.clock = clock
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
         self._under_way: defaultdict[VoterKey, set[VoterCall[Any]]] = defaultdict(set)
+
+    def use(self, voters: VoterSet) -> None:
+        """Ask these voters from now on. Calls to former ones may still be under way."""
+        if voters != self.voters:
+            with self._lock:  # others go through what is known
+                self.known = self.known | {each.key: each for each in voters.voters}
+            self.voters = voters
+            self.is_alone = len(voters.voters) == 1
+
+    def know(self, voter: Voter) -> None:
+        """Have a root be asked for by its key, that is no voter as yet."""
+        with self._lock:
+            self.known = {**self.known, voter.key: voter}
+
+    def log_of(self, key: VoterKey) -> VoterLog:
+        """Return a voter's log; a former one's, too.
+
+        Raises:
+            ReplicaLostError: The root has another directory now.
+            KafkaStorageError: It does not answer.
+        """
+        found = self._logs.get(key)
+        if found is None:
+            opened = self._open_log(self.known[key])  # without the lock: its root may hang
+            with self._lock:
+                found = self._logs.setdefault(key, opened)
+        return found
+
+    def newest(self, key: VoterKey) -> VoterTable | None:
+        return self._logs[key].seen if key in self._logs else None
+
+    def newest_of_all(self) -> dict[VoterKey, VoterTable]:
+        return {each.key: each for each in map(self.newest, self.voters.keys) if each is not None}
+
+    def seen(self) -> list[VoterTable]:
+        """Return all tables, also of former voters."""
+        with self._lock:
+            logs = list(self._logs.values())
+        return [each.seen for each in logs if each.seen is not None]
+
+    def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:
+        """Ask the voters from now on that the best log names which this process has seen, or which
+        has just answered: what only a root that is away says may have been cut since."""
+        found = newest_voters(self.seen() if answered is None else answered)
+        if found is not None:
+            self.use(found)
+
+    def load(self, key: VoterKey) -> VoterTable:
+        return self.log_of(key).load()
+
+    def look(self, key: VoterKey) -> VoterTable:
+        """Return a voter's table as it is now; if nothing was committed since, that is one look."""
+        voter = self.log_of(key)
+        known = voter.seen
+        return known if known is not None and voter.is_newest(known) else voter.load()
+
+    def check_writable(self, key: VoterKey) -> None:
+        """Check that a voter's root takes commits, as far as can be seen without one."""
+        try:
+            self.log_of(key).check_writable()
+        except RootAccessDeniedError as error:
+            self.denied[key] = error
+            raise
+
+    def commit(
+        self,
+        table: VoterTable,
+        change: TableChange,
+        appended: VoterKey | MetadataBatch | None = None,
+    ) -> VoterTable:
+        """Commit on a voter's table. `appended`: the voter that has the batches which `change`
+        appends, or the new one."""
+        key, voter = table.key, self.log_of(table.key)
+        try:
+            if appended is None or isinstance(appended, MetadataBatch):
+                after = voter.commit(table, change, appended)
+            else:
+                after = voter.commit(table, change, self.log_of(appended))
+        except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
+            denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
+            if isinstance(denial, RootAccessDeniedError):
+                self.denied[key] = denial
+            raise
+        self.denied.pop(key, None)
+        return after
+
+    def as_met(self, error: KafkaOnSparkError) -> KafkaOnSparkError:
+        """Return the error of a voter as its user meets it. What one of several lost, others may
+        have; where a log went back that no other voter has, nothing may go on."""
+        if self.is_alone and isinstance(error, ReplicaLostError):
+            return InconsistentClusterError(error.message)
+        return error
+
+    def look_at_all(self, timeout_ms: int) -> tuple[list[VoterTable], list[VoterKey]]:
+        """Look at all voters, and former ones, those that others name too; return the tables of
+        those that answer in time, and who neither answers nor fails.
+        """
+        seen: dict[VoterKey, VoterTable] = {}
+        asked: set[VoterKey] = set()
+        while keys := [key for key in self.known if key not in asked]:
+            asked.update(keys)
+            for key in keys:
+                self.failures.pop(key, None)  # what it was before says nothing of now
+            for table in self.each(keys, self.look, timeout_ms=timeout_ms):
+                seen[table.key] = table
+            self.learn_voters(seen.values())
+        silent = (key for key in asked if key not in seen and key not in self.failures)
+        return list(seen.values()), sorted(silent)
+
+    def root_ms(self, key: VoterKey) -> int | None:
+        """Return the time of a voter's root; None: it tells none now, which says nothing more."""
+
+        def ask() -> int | None:
+            try:
+                return self.log_of(key).root_ms()
+            except UNREADABLE as error:
+                log.info("the root of voter %s does not tell the time: %s", key, error)
+                return None
+
+        try:
+            return None if self.hangs(key) else self.in_time(key, ask)
+        except (CommitOutcomeUnknownError, KafkaStorageError):
+            return None
 
     def each(
         self, keys: Iterable[VoterKey], ask: Ask[T], *, timeout_ms: int | None = None
@@ -221,3 +371,33 @@ def hanging(key: VoterKey) -> KafkaStorageError:
         f"voter {key} does not answer: calls to it hang, and no more begin until one of them"
         " returns"
     )
+
+
+FETCH_RECORDS_MAX: Final = 100_000
+"""Records of one commit of a voter that was away: what it takes in memory has a bound."""
+
+
+def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable:
+    """Bring voter `key` up to what was seen of `leader`: adopt it, and fetch what the voter lacks
+    of its log; return the voter's table, as it is now.
+
+    Any process does so for any voter, and several at once: who loses a race counts the winner's
+    commit. Invariants that these commits keep: Q4 and Q8 (a batch is taken under its leader's mark
+    alone).
+
+    Raises:
+        FencedLeaderEpochError, NotLeaderOrFollowerError, InconsistentClusterError: As `adopt`.
+        CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError, ReplicaLostError: A root
+            fails.
+    """
+
+    def commit(voter: VoterTable) -> VoterTable:
+        while change := adopt(voter, leader) or fetch(voter, leader, records_max=FETCH_RECORDS_MAX):
+            voter = tables.commit(voter, change, leader.key)
+        return voter
+
+    known = tables.newest(key)
+    voter = until_committed(partial(tables.load, key), commit, known, clock=tables.clock)
+    if voter is not known:
+        return voter
+    return until_committed(partial(tables.look, key), commit, clock=tables.clock)
