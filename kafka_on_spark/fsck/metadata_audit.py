@@ -51,6 +51,7 @@ from kafka_on_spark.metadata.metadata_root import (
     table_gone,
 )
 from kafka_on_spark.metadata.quorum.raft import counted_end
+from kafka_on_spark.metadata.quorum.voter_log import MERGE
 from kafka_on_spark.metadata.quorum.voter_table import (
     EMPTY_LOG,
     UNREADABLE,
@@ -59,7 +60,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     Voter,
     VoterKey,
 )
-from kafka_on_spark.metadata.quorum.voter_upkeep import MERGE
 from kafka_on_spark.store.delta.delta_files import (
     TableCheckpoint,
     TableCommit,

@@ -43,7 +43,7 @@ from kafka_on_spark.metadata.quorum.elector import check_cluster_ids, has_decide
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings, check_generations
 from kafka_on_spark.metadata.quorum.voter_changes import VoterChanges
-from kafka_on_spark.metadata.quorum.voter_log import VoterLog
+from kafka_on_spark.metadata.quorum.voter_log import CLEANER_MS, DELETE_DELAY_MS, VoterLog
 from kafka_on_spark.metadata.quorum.voter_table import (
     UNREADABLE,
     RaftLog,
@@ -52,7 +52,6 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterSet,
 )
 from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
-from kafka_on_spark.metadata.quorum.voter_upkeep import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept

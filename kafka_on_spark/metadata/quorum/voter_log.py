@@ -4,17 +4,33 @@ table, a batch one file.
 Vote, leader and log are one atomic state, because the counters of the table and its files change in
 the same commit. The rows are typed metadata records, so that people can query the table. Snapshots
 are Parquet files of the same columns beside it.
+
+Only files below the last decision of the voter's own log are merged: it proves them committed, so
+no cut falls into a merged file.
+
+The rows of the log are kept for ever, unless `metadata.max.retention.ms` is set. A file may go that
+the table does not name, if it was listed before the table was read, if the file that has its rows
+now was read back, and if no commit will name it: the table has removed it (its log has a tombstone
+of it), or a commit that would name it can't succeed any more. Only a log that ends where a batch
+begins can name an append's file, and a merge's only while the files stand whose rows it has. Both
+show in the file and in the table, so a late cleaner does no harm, and what is under way stays
+however long it takes.
+
+Who writes a checkpoint of the table cleans it afterwards, a leader's as a follower's: it has just
+written which files are removed. So a voter's disk needs nobody else to stay small.
 """
 
 import errno
 import logging
 import os
+import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain, groupby, takewhile
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -24,17 +40,26 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     HistoryExpiredError,
+    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
     RootAccessDeniedError,
     RootReadOnlyError,
 )
 from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.merge_tiers import (
+    MERGED_BYTES_MAX,
+    MergeBounds,
+    merges_of_lowest_tier,
+)
 from kafka_on_spark.metadata.metadata_files import (
+    FILE_NAME,
     HISTORY_START,
     HISTORY_START_MS,
+    LOG_END_OFFSET,
     LogFile,
     add_file,
+    batch_extents,
     batch_times,
     check_format,
     counters_of,
@@ -46,6 +71,7 @@ from kafka_on_spark.metadata.metadata_files import (
     expired_rows,
     first_row,
     log_files,
+    merge_files,
     raft_log_of,
     remove_file,
     table_of,
@@ -68,19 +94,92 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     goes_on_from,
     has_write,
     is_snapshot_of,
+    runs_of,
 )
-from kafka_on_spark.metadata.quorum.voter_upkeep import VoterUpkeep
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
-from kafka_on_spark.metadata.snapshots import read_snapshot, snapshot_ends, write_snapshot
-from kafka_on_spark.store.deadlines import RootHangsError, on_root, within
+from kafka_on_spark.metadata.snapshots import (
+    SNAPSHOTS_KEPT,
+    clean_snapshots,
+    read_snapshot,
+    snapshot_ends,
+    write_snapshot,
+)
+from kafka_on_spark.metadata.temporaries import clean_metadata_root
+from kafka_on_spark.store.deadlines import (
+    RootHangsError,
+    SystemClock,
+    on_root,
+    until_committed,
+    within,
+)
 from kafka_on_spark.store.delta.delta_files import log_folder
 from kafka_on_spark.store.delta.delta_log import DeltaLog
-from kafka_on_spark.store.delta.log_cleaning import clean_log
+from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
+from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_identity import now_ms_at
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
+DELETE_DELAY_MS: Final = 60_000
+"""How long a replaced file stays for readers that planned before. One that misses a file reads the
+table again, and finds its rows in another; so this need not be long, and is not that of replicas,
+whose readers plan hours of work."""
+
+CLEANER_MS: Final = 2 * DELETE_DELAY_MS
+"""For how much longer checkpoints name a removed file: each names all of that time. A file whose
+removal they have forgotten is read, and judged by its rows."""
+
+DELETED_MAX: Final = 1000
+"""Files that are deleted at once after a checkpoint: ten for each commit since the last one."""
+
 log = logging.getLogger(__name__)
+
+MERGE: Final = "merge"
+"""The operation of a commit that changes no row."""
+
+BOUNDS: Final = MergeBounds(size_bytes_max=MERGED_BYTES_MAX, records_max=1 << 22, filling_min=3)
+"""Each active file costs every commit about 0.02 ms, so that few of the largest are merged as well:
+a log has at most about 130 files, and one for each three million records, which are 3.6 days of 10
+commits a second."""
+
+
+def files_to_merge(files: Sequence[LogFile]) -> Sequence[LogFile]:
+    """Return the adjacent files to merge into one, in order, or none."""
+    runs = [(list(run), False) for full, run in groupby(files, BOUNDS.is_full) if not full]
+    return next(iter(merges_of_lowest_tier(runs, BOUNDS)), ())
+
+
+def files_to_expire(
+    files: Sequence[LogFile], start: int, end: int, before_ms: int
+) -> list[LogFile]:
+    """Return the files whose records are to be given up, in order: the oldest ones, as many as one
+    file may hold, that end after `start`, where the history begins, and at `end` or before, and
+    whose newest batch is older than `before_ms`."""
+    old = takewhile(lambda file: file.end_offset <= end and file.time_ms < before_ms, files)
+    run = [file for file in old if file.end_offset > start]
+    records = accumulate(file.record_count for file in run)
+    sizes = accumulate(file.size_bytes for file in run)
+    fits = zip(records, sizes, strict=True)
+    count = sum(end <= BOUNDS.records_max and size <= MERGED_BYTES_MAX for end, size in fits)
+    return run[: max(count, 2)]
+
+
+def write_merged(
+    files: RootFiles, uri: str, merged: Sequence[LogFile], *, expires: bool = False
+) -> LogFile:
+    """Write the rows of files as one flushed file, order unchanged; return it. `expires`: without
+    what their records say."""
+    paths = [f"{uri}/{file.path}" for file in merged]
+    content, count = merge_files(
+        ((files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths), expires=expires
+    )
+    if count != merged[-1].end_offset - merged[0].base_offset:
+        raise CorruptLogError("files of the metadata log have other rows than the table says")
+    runs = runs_of(batch for file in merged for batch in file.batches)
+    written = write_file(files, uri, runs, content, merged[-1].time_ms)
+    files.flush([uri])
+    return written
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,6 +229,8 @@ class VoterLog:
         seen: The newest version of it that was loaded or committed here.
     """
 
+    # Following
+
     def __init__(
         self, metadata_root: str, identity: MetadataIdentity, options: StorageOptions
     ) -> None:
@@ -145,9 +246,7 @@ class VoterLog:
         self._log_files: list[LogFile] = []
         self._in_hand: tuple[Sequence[RaftBatch], Sequence[EncodedBatch]] = ((), ())
         self._is_merge_due = False
-        self._upkeep = VoterUpkeep(self._files, self.root, self._delta, options, self._load_files)
-
-    # Following
+        self._sound: set[str] = set()  # merged files that were read back
 
     @on_root
     def load(self) -> VoterTable:
@@ -185,13 +284,6 @@ class VoterLog:
         self._table = self.seen = found
         return found
 
-    def _load_files(self) -> tuple[VoterTable, list[LogFile]]:
-        return self._load(), self._log_files
-
-    def _files_now(self) -> list[LogFile]:
-        with self._delta.lock:
-            return self._load_files()[1]
-
     @contextmanager
     def _present(self) -> Iterator[None]:
         """Tell a table that went back, where nothing may go on, from one whose root is away, and
@@ -218,6 +310,38 @@ class VoterLog:
         without a lock. Not so where the table went back: `load` says why.
         """
         return self._delta.is_still_at(table.version)
+
+    def _newest_files(self) -> list[LogFile]:
+        with self._delta.lock:
+            self._load()
+            return self._log_files
+
+    @on_root
+    def root_ms(self) -> int:
+        return now_ms_at(self.root, self._options)
+
+    @on_root
+    def snapshots(self) -> list[OffsetAndEpoch]:
+        """Return where the root's snapshots end, by their names. None of them is read, so they may
+        be damaged, and some may be of other logs than this one."""
+        return snapshot_ends(self._files, self.root)
+
+    @on_root
+    def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
+        cluster_id = self._identity.cluster_id
+        return read_snapshot(self._files, self.root, cluster_id, end)
+
+    @on_root
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
+        """Write the records that rebuild the image at `end`, unless they are there."""
+        check_replaced(self.root, self._identity, self._options)
+        write_snapshot(self._files, self.root, records, stamp, end)
+
+    def _is_sound(self, end: OffsetAndEpoch) -> bool:
+        try:
+            return self.read_snapshot(end).end_offset == end.offset
+        except UNREADABLE:
+            return False
 
     # Committing
 
@@ -416,41 +540,18 @@ class VoterLog:
 
     @_twice
     def _file_at(self, offset: Offset) -> tuple[bytes, str] | None:
-        found = next((file for file in self._files_now() if file.end_offset > offset), None)
+        found = next((file for file in self._newest_files() if file.end_offset > offset), None)
         return None if found is None else self._content(found)
-
-    @on_root
-    def root_ms(self) -> int:
-        return now_ms_at(self.root, self._options)
 
     @on_root
     @_twice
     def offset_at(self, time_ms: int) -> Offset:
         """Do as `log_end_at`. This reads the files: a merged file holds many batches, and their
         times may go back."""
-        files = self._files_now()
+        files = self._newest_files()
         end = files[-1].end_offset if files else Offset(0)
         times = (batch_times(*self._content(each)) for each in files)
         return log_end_at(chain.from_iterable(times), end, time_ms)
-
-    # The rest of the root
-
-    @on_root
-    def snapshots(self) -> list[OffsetAndEpoch]:
-        """Return where the root's snapshots end, by their names. None of them is read, so they may
-        be damaged, and some may be of other logs than this one."""
-        return snapshot_ends(self._files, self.root)
-
-    @on_root
-    def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
-        cluster_id = self._identity.cluster_id
-        return read_snapshot(self._files, self.root, cluster_id, end)
-
-    @on_root
-    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
-        """Write the records that rebuild the image at `end`, unless they are there."""
-        check_replaced(self.root, self._identity, self._options)
-        write_snapshot(self._files, self.root, records, stamp, end)
 
     def _take_snapshot(self, source: "VoterLog") -> None:
         """Copy the newest snapshot of a log whose oldest records are expired, before these are
@@ -470,16 +571,6 @@ class VoterLog:
         )
 
     @on_root
-    def expire(self, before_ms: int) -> bool:
-        """Do as `VoterUpkeep.expire`."""
-        return self._upkeep.expire(before_ms, self._is_sound)
-
-    def _is_sound(self, end: OffsetAndEpoch) -> bool:
-        try:
-            return self.read_snapshot(end).end_offset == end.offset
-        except UNREADABLE:
-            return False
-
     def check_writable(self) -> None:
         """Check that this process may write to a local log's folder; a store is not asked."""
         refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
@@ -492,6 +583,8 @@ class VoterLog:
             " user who may, or mount it for writing; nothing was written"
         )
 
+    # Upkeep
+
     def may_need_upkeep(self) -> bool:
         """Return whether `maintain` may have something to do: without a request, or a lock."""
         return self._is_merge_due or self._delta.may_need_checkpoint()
@@ -501,20 +594,185 @@ class VoterLog:
         """Write a checkpoint if one is due, and clean; merge small files when there are many.
         Return whether the table has gone on by that, though no row and no counter changed."""
         if self._delta.checkpoint_if_due():
-            self._upkeep.clean_after_checkpoint()
+            self.clean_after_checkpoint()
         with self._delta.lock:
             is_due, self._is_merge_due = self._is_merge_due, False
-        return is_due and self._upkeep.merge()
+        return is_due and self.merge()
 
-    @on_root
-    def merge(self) -> bool:
-        return self._upkeep.merge()
+    def clean_after_checkpoint(self) -> None:
+        """Clean, also after a checkpoint that failed: a full disk gets room."""
+        try:
+            self._clean(time.time_ns() // 1_000_000, DELETED_MAX)
+        except (KafkaOnSparkError, OSError) as error:  # what is left takes space only
+            log.warning("files of %s stay: %s", self.uri, reason(error, self._options))
 
     @on_root
     def clean(self, now_ms: int) -> int:
-        count = self._upkeep.clean(now_ms)
+        """Delete what nobody needs; return how many files, old commits apart."""
+        count = self._clean(now_ms)
         clean_log(self._files, self.uri)
         return count
+
+    def _clean(self, now_ms: int, deleted_max: int | None = None) -> int:
+        """Delete files that merges replaced, `deleted_max` of them at most, old snapshots, and what
+        killed processes left. Return how many."""
+        parts: tuple[Callable[[], int], ...] = (
+            lambda: self._clean_replaced(now_ms, deleted_max),
+            lambda: clean_snapshots(self._files, self.root, self.load().log),
+            self._clean_unfinished,
+        )
+        errors: list[Exception] = []
+        count = 0
+        for clean in parts:
+            try:
+                count += clean()
+            except (KafkaOnSparkError, OSError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return count
+
+    def _clean_replaced(self, now_ms: int, deleted_max: int | None) -> int:
+        # Listed before the table is read.
+        listed = sorted(name for name in self._files.names(self.uri) if FILE_NAME.fullmatch(name))
+        active = self._newest_files()
+        named = {file.path for file in active}
+        self._sound.intersection_update(named)
+        removed_at_ms = read_tombstones(self._files, self.uri)
+        count = 0
+        for name in listed:
+            if name in named:
+                continue
+            if name in removed_at_ms:
+                # A time far ahead is of a wrong clock, and says nothing.
+                is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
+            else:
+                is_out = self._is_settled(name, active)
+            if is_out and self._is_kept_elsewhere(name, active):
+                # Another cleaner may have been faster.
+                self._files.delete_file(f"{self.uri}/{name}")
+                count += 1
+                if count == deleted_max:
+                    break
+        return count
+
+    def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether no commit will name a file any more that the table neither names nor tells
+        to have removed.
+
+        A file with one batch is an append's. A merge's has several, and goes if one active file has
+        all of their rows: then what it was merged from is there no longer.
+        """
+        try:
+            extents = self._extents(name)
+        except KafkaOnSparkError as error:
+            log.info("%s/%s is not named, and stays: %s", self.uri, name, error)
+            return False
+        if not extents or not active:
+            return False
+        base_offset, end_offset = extents[0][0], extents[-1][1]
+        if len(extents) == 1:
+            return base_offset < active[-1].end_offset
+        return any(
+            file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
+        )
+
+    def _is_kept_elsewhere(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether the active file that has the rows of a replaced one can be read."""
+        base_offset = int(name.split("-")[0])
+        place = bisect_right(active, base_offset, key=lambda file: file.base_offset) - 1
+        if place < 0 or base_offset >= active[place].end_offset:
+            return False
+        file = active[place]
+        if file.path not in self._sound:
+            try:
+                extents = self._extents(file.path)
+            except KafkaOnSparkError as error:
+                log.warning("what %s/%s was merged from stays: %s", self.uri, file.path, error)
+                return False
+            if sum(end - base for base, end in extents) == file.record_count:
+                self._sound.add(file.path)
+        return file.path in self._sound
+
+    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
+        path = f"{self.uri}/{name}"
+        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+        return batch_extents(content, path)
+
+    def _clean_unfinished(self) -> int:
+        cleaned = clean_metadata_root(self.root, self.uri, self._options)
+        if cleaned.error is not None:
+            raise KafkaStorageError(cleaned.error)
+        return cleaned.count
+
+    @on_root
+    def merge(self) -> bool:
+        """Write adjacent small files as one, rows and order unchanged; return whether that was
+        done. Appends may go on meanwhile; the commit is one like any other."""
+        with self._delta.lock:
+            proved_end, files = self._load().log.proved_end, self._log_files
+        merged = files_to_merge([each for each in files if each.end_offset <= proved_end])
+        if not merged:
+            return False
+        written = write_merged(self._files, self.uri, merged)
+        return self._replace(merged, written, {})
+
+    @on_root
+    def expire(self, before_ms: int) -> bool:
+        """Give up the records of the oldest files that are older than `before_ms`, as many as one
+        file may hold; return whether there were any.
+
+        Only below the newest three snapshots of this root, of which the oldest can be read: whoever
+        opens this voter alone needs no record before that, also if two of them are damaged.
+        """
+        with self._delta.lock:
+            log, files = self._load().log, self._log_files
+            counters = self._delta.counters()
+        files = [each for each in files if each.end_offset <= log.proved_end]
+        ends = sorted(self.snapshots())
+        kept = [each for each in ends if is_snapshot_of(log, each)][-SNAPSHOTS_KEPT:]
+        if len(kept) < SNAPSHOTS_KEPT:
+            return False
+        start = counters.get(HISTORY_START, 0)
+        expired = files_to_expire(files, start, kept[0].offset, before_ms)
+        if not expired or not self._is_sound(kept[0]):
+            return False
+        written = write_merged(self._files, self.uri, expired, expires=True)
+        newest_ms = max(counters.get(HISTORY_START_MS, 0), *(each.time_ms for each in expired))
+        begins = {HISTORY_START: written.end_offset, HISTORY_START_MS: newest_ms}
+        return self._replace(expired, written, begins)
+
+    def _replace(
+        self, replaced: Sequence[LogFile], written: LogFile, counters: dict[str, int]
+    ) -> bool:
+        """Commit that a file stands in the place of others; return whether that was done."""
+
+        def read() -> tuple[VoterTable, list[LogFile]]:
+            with self._delta.lock:
+                return self._load(), self._log_files
+
+        def commit(found: tuple[VoterTable, list[LogFile]]) -> bool:
+            table, files = found
+            # What was merged by another process stands in another file; what is merged was
+            # committed, so it was not cut.
+            if not {each.path for each in replaced} <= {each.path for each in files}:
+                return False
+            with self._delta.lock:
+                self._delta.commit(
+                    table.version,
+                    operation=MERGE,
+                    files=[
+                        *(remove_file(each, changes_data=False) for each in replaced),
+                        add_file(written, changes_data=False),
+                    ],
+                    counters={LOG_END_OFFSET: table.log.end_offset, **counters},
+                )
+            return True
+
+        is_replaced = until_committed(read, commit, clock=SystemClock())
+        if is_replaced and self._delta.checkpoint_if_due():
+            self.clean_after_checkpoint()
+        return is_replaced
 
 
 OpenVoterLog = Callable[[Voter], VoterLog]

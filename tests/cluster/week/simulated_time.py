@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from kafka_on_spark.metadata import temporaries
-from kafka_on_spark.metadata.quorum import voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_log
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.deadlines import SystemClock
 from kafka_on_spark.store.delta import delta_log
@@ -57,7 +57,7 @@ class SimulatedTime:
         monkeypatch.setattr(SystemClock, "sleep_ms", lambda _, duration: self.pass_ms(duration))
         monkeypatch.setattr(temporaries, "time", _Clock(self))
         monkeypatch.setattr(delta_log, "time", _Clock(self))
-        monkeypatch.setattr(voter_upkeep, "time", _Clock(self))
+        monkeypatch.setattr(voter_log, "time", _Clock(self))
         monkeypatch.setattr(local_files, "os", _Disks(self))
 
 

@@ -9,12 +9,11 @@ from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import decode_rows
 from kafka_on_spark.metadata.metadata_files import log_files as log_files_of
-from kafka_on_spark.metadata.quorum import voter_tables, voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_log, voter_tables
 from kafka_on_spark.metadata.quorum.forcing import standing
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
-from kafka_on_spark.metadata.quorum.voter_log import VoterLog
+from kafka_on_spark.metadata.quorum.voter_log import VoterLog, files_to_expire
 from kafka_on_spark.metadata.quorum.voter_tables import VoterTables, follow
-from kafka_on_spark.metadata.quorum.voter_upkeep import files_to_expire
 from kafka_on_spark.metadata.records import ClusterRecord, ExpiredRecord, Stamp
 from kafka_on_spark.store.root_urls import BETWEEN
 from kafka_on_spark.store.roots import StorageOptions
@@ -151,7 +150,7 @@ def is_opened(root):
 def newest_snapshots_are_enough(patch):
     kept = files_to_expire
     patch.setattr(
-        voter_upkeep,
+        voter_log,
         "files_to_expire",
         lambda files, start, end, before_ms: kept(files, start, 92, before_ms),
     )
@@ -159,7 +158,7 @@ def newest_snapshots_are_enough(patch):
 
 def fewer_snapshots_are_enough(patch):
     """Two will do."""
-    patch.setattr(voter_upkeep, "SNAPSHOTS_KEPT", 2)
+    patch.setattr(voter_log, "SNAPSHOTS_KEPT", 2)
 
 
 def snapshots_are_not_read(patch):

@@ -10,7 +10,7 @@ from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import encode_file, log_files, merge_files
-from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_log
 from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
@@ -60,8 +60,8 @@ def test_files_that_a_merge_replaced_go_and_every_row_stays(log, tmp_path):
 
 @pytest.mark.parametrize("deleted_max", [5, 1000])
 def test_who_writes_a_checkpoint_cleans_the_root_of_so_many_files(log, monkeypatch, deleted_max):
-    monkeypatch.setattr(voter_upkeep, "time", SimpleNamespace(time_ns=lambda: FAR * 10**6))
-    monkeypatch.setattr(voter_upkeep, "DELETED_MAX", deleted_max)
+    monkeypatch.setattr(voter_log, "time", SimpleNamespace(time_ns=lambda: FAR * 10**6))
+    monkeypatch.setattr(voter_log, "DELETED_MAX", deleted_max)
     monkeypatch.setattr(delta_log, "CHECKPOINT_INTERVAL", 10)
     monkeypatch.setattr(voter_log, "MERGE_INTERVAL", 10**6)
     replaced = len(files_of(log) - active_of(log))

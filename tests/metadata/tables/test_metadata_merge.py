@@ -10,9 +10,9 @@ from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import CommitConflictError
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import LogFile
-from kafka_on_spark.metadata.quorum import voter_log, voter_upkeep
+from kafka_on_spark.metadata.quorum import voter_log
+from kafka_on_spark.metadata.quorum.voter_log import files_to_merge
 from kafka_on_spark.metadata.quorum.voter_table import RaftBatch
-from kafka_on_spark.metadata.quorum.voter_upkeep import files_to_merge
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import BEGINNING
@@ -80,13 +80,13 @@ def test_merge_that_loses_against_an_append_is_put_again(log, tmp_path, monkeypa
     end = append(log, 8)
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
     other.read(from_offset=BEGINNING)
-    write_merged = voter_upkeep.write_merged
+    write_merged = voter_log.write_merged
 
     def write_beside_an_append(files, uri, merged):
         other.append(records(99), Stamp(time_ms=7), expected_offset=end + 4)
         return write_merged(files, uri, merged)
 
-    monkeypatch.setattr(voter_upkeep, "write_merged", write_beside_an_append)
+    monkeypatch.setattr(voter_log, "write_merged", write_beside_an_append)
     batch = log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
     log.maintain()
 
@@ -98,14 +98,14 @@ def test_merge_that_loses_against_an_append_is_put_again(log, tmp_path, monkeypa
 def test_files_that_another_process_merged_are_not_merged_again(log, tmp_path, monkeypatch):
     end = append(log, 8)
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
-    write_merged = voter_upkeep.write_merged
+    write_merged = voter_log.write_merged
 
     def write_after_another(files, uri, merged):
-        monkeypatch.setattr(voter_upkeep, "write_merged", write_merged)
+        monkeypatch.setattr(voter_log, "write_merged", write_merged)
         other.voter_log.merge()
         return write_merged(files, uri, merged)
 
-    monkeypatch.setattr(voter_upkeep, "write_merged", write_after_another)
+    monkeypatch.setattr(voter_log, "write_merged", write_after_another)
     log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
     log.maintain()
 
