@@ -195,10 +195,8 @@ class CleanupPass(ABC, Generic[ReportT]):
     """Decisions of one kind as one process makes them.
 
     Attributes:
-        kind: The kind's name in reports.
         operation: Under which its requests are counted.
         interval: The setting of the time between two inspections of a partition.
-        task: Inspects one.
     """
 
     kind: str
@@ -247,8 +245,6 @@ class CleanupPass(ABC, Generic[ReportT]):
 
         `is_all`: inspect each, however long that takes, and also if it was inspected just now.
         `is_dry_run`: commit nothing. `submit`: commits under a controller's epoch.
-
-        Raises: as `MetadataDecider.submit`.
         """
         image = self._metadata.image
         began_ms = self._clock.monotonic_ms()

@@ -387,9 +387,6 @@ def _wait_for_answer(
 ) -> None:
     """Wait until this process knows a request's result; decide it once nobody renews the lease, and
     withdraw it if that takes too long. A metadata root that is away is waited for.
-
-    Raises:
-        Those of UNTOLD.
     """
     clock = node.clock
     deadline_ms = clock.monotonic_ms() + node.timeout_ms

@@ -164,10 +164,7 @@ def inspect_lost(order: InspectionOrder, worker: Worker) -> bool | None:
 
 
 def check_files(address: ReplicaAddress, state: ReplicaState, segments: SegmentStore) -> None:
-    """Check that every file that a log names is there, with the bytes that its name says.
-
-    Raises: as SegmentStore.check.
-    """
+    """Check that every file that a log names is there, with the bytes that its name says."""
     for batch in state.batches:
         for segment in batch.segments:
             segments.check(address, segment)
@@ -421,9 +418,6 @@ class SecondInspections:
     """The findings of one process. Threads may share it.
 
     All inspections count the errors of leaders, and others lead when second inspections are due.
-
-    Attributes:
-        failing: Leaders that can't be read, as in `UnreadableLeaders`.
     """
 
     def __init__(self, node: Node) -> None:

@@ -79,11 +79,7 @@ def is_held_by(image: MetadataImage, controller_id: str) -> bool:
 
 
 class LeaseWatch:
-    """Watches the lease from when it was made, so that one which nobody renews ends.
-
-    Attributes:
-        seen: The lease that it has seen last.
-    """
+    """Watches the lease from when it was made, so that one which nobody renews ends."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -74,8 +74,6 @@ class SweepPosition:
     """How far rounds have come around the ring. No rule of safety depends on it.
 
     Attributes:
-        at_ms: When the last round was.
-        begins_at: Where the next slice begins.
         owed: How many partitions should have been inspected by `at_ms`, and were not. No more than
             these were not inspected within the interval, but for those of `again`: within it as
             many fall due as there are, and they are inspected in the order of the ring. One that
@@ -372,13 +370,7 @@ class Scheduler:
 
 
 class SweepRound:
-    """One round's slice, in parts, so that the round learns how much fits into its time.
-
-    Attributes:
-        is_all: Everything is inspected, however long it takes.
-        position: Where the next part begins, and what was inspected.
-        budget_ms: How long this round may still inspect.
-    """
+    """One round's slice, in parts, so that the round learns how much fits into its time."""
 
     def __init__(
         self,

@@ -358,11 +358,7 @@ class _Time:
 
 
 class Upkeep:
-    """The upkeep of one process. Threads may share it: one of them does a round at a time.
-
-    Attributes:
-        passes: What is decided of topics' cleanup.policy.
-    """
+    """The upkeep of one process. Threads may share it: one of them does a round at a time."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -45,7 +45,6 @@ class Segment:
         record_count: Records in it; at least 1, but in a merged segment whose records all went.
         timestamp_min_us: Smallest record timestamp, µs since 1970 UTC; without records, of those
             that went.
-        timestamp_max_us: Largest record timestamp, likewise.
     """
 
     file_name: str

@@ -83,21 +83,13 @@ class RootInspection:
             os.close(self._handle)
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
-        """Return a file's bytes; None if there is no such file.
-
-        Raises:
-            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
-        """
+        """Return a file's bytes; None if there is no such file."""
         if self._handle is None:
             return self._files.read(f"{self._root}/{path}", bytes_max)
         return self._asked("GET", partial(read_file, path, bytes_max, self._handle))
 
     def listed(self, folder: str, name: str, bytes_max: int) -> bytes | None:
-        """Return a file's bytes, as `read`; None: a listing of its folder lacks it, too.
-
-        Raises:
-            KafkaStorageError: It disappeared while it was read.
-        """
+        """Return a file's bytes, as `read`; None: a listing of its folder lacks it, too."""
         content = self.read(f"{folder}/{name}", bytes_max)
         if content is None and name in (self.names(folder) or ()):
             raise KafkaStorageError(f"{folder}/{name} disappeared while it was read: try again")

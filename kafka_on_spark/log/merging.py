@@ -548,9 +548,7 @@ class _Merger:
     """Merges one replica's runs of neighbours, one after the other.
 
     Attributes:
-        size_bytes, written_bytes: As in WorkDone.
         damage: What is wrong with files that could not be read.
-        too_large: Files that are too large to be merged.
     """
 
     order: UpkeepOrder

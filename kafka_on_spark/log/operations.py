@@ -261,9 +261,6 @@ def advance_log_start(
     The offset was decided in the metadata log, at most the high watermark, so no epoch is checked.
     A batch that holds the offset stays whole (I16). If there are more files than one commit names,
     the first of them go, and the log starts behind these. `registered`: as in `entries_without`.
-
-    Raises:
-        OffsetOutOfRangeError: The offset is above the log end.
     """
     if offset <= state.log_start_offset:
         return None

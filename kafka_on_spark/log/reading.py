@@ -161,7 +161,6 @@ class _Reading:
     """How far a range was read.
 
     Attributes:
-        position: The next offset to read.
         log_start_offset: The lowest log start above it of the replicas that were asked; None: none
             of them starts above it.
         is_unfinished: One of them is not compacted as far as it must be to be read.

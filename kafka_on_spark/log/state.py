@@ -238,7 +238,6 @@ class ReplicaAddress:
     """Where a replica is and which one it must be. Picklable: tasks get these.
 
     Attributes:
-        root: URL of the broker's root.
         topic: The topic's name, for people who read the folder's path.
         directory_id: The disk that it was created on, or is to be created on.
         is_flushed: Every commit is flushed before it counts (flush.messages=1).
@@ -464,7 +463,6 @@ class LogChange:
     """One commit to a replica's table, decided on one state of it.
 
     Attributes:
-        operation: Its name, for the table's history.
         log_start_offset, log_end_offset, leader_epoch: As they are after the commit.
         merged: Takes the place of the batches that it covers, whole neighbours; None: no merge.
             Such a change neither cuts nor drops.
@@ -600,8 +598,6 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
     that high watermark has all below it, if it has the registered epoch there. A log start that has
     moved on says nothing against the records that are left. What compaction has removed from every
     member of the ISR is not read from a replica that still has it (I27).
-
-    Raises: as `check_complete`.
     """
     mark = partition.high_watermark
     if partition.log_start_offset < state.log_start_offset <= mark:

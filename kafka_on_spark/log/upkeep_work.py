@@ -127,12 +127,7 @@ UPKEEP: Final = "upkeep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepResult:
-    """What a task has done on one replica: one row back to the driver.
-
-    Attributes:
-        done: What each kind of work has done, by its name, in the order in which they ran.
-        moved_bytes: Bytes that it read and rewrote.
-    """
+    """What a task has done on one replica: one row back to the driver."""
 
     key: PartitionKey
     broker_id: BrokerId

@@ -48,11 +48,7 @@ class TimeRange:
 
 
 def time_range(start: object, end: object) -> TimeRange:
-    """Return the range between two moments; a value of another type sets no bound.
-
-    Raises:
-        InvalidRequestError: A moment has no time zone.
-    """
+    """Return the range between two moments; a value of another type sets no bound."""
 
     def micros(name: str, given: object) -> int | None:
         return given_micros(name, given) if isinstance(given, datetime) else None
@@ -145,11 +141,7 @@ _HADOOP_SCHEMES: Final = {"s3": "s3a"}
 def write_view_table(
     folder: str, files: Iterable[Piece], options: StorageOptions, *, now_ms: int
 ) -> str:
-    """Write the Delta log of a view into a new folder (normalized); return the URL of its commit.
-
-    Raises:
-        KafkaStorageError: It can't be written.
-    """
+    """Write the Delta log of a view into a new folder (normalized); return its commit's URL."""
     actions = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": _metadata(now_ms)},

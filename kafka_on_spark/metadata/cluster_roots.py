@@ -77,9 +77,7 @@ class DeltaMetadataLog(QuorumLog):
 
     Attributes:
         voter_log: The table of the first root that answers.
-        identity: That root's identity.
         uri: That table, for people and for Spark.
-        root: That root.
 
     Raises: as `identity_of`, where no root answers with a cluster.
         InconsistentClusterIdError: They belong to several clusters.
@@ -145,10 +143,7 @@ class DeltaMetadataLog(QuorumLog):
         return any(self.tables.load(key).log.batches for key in self.tables.voters.keys)
 
     def begin(self) -> None:
-        """Begin the log of a new cluster.
-
-        Raises: as `Elections.begin_log`.
-        """
+        """Begin the log of a new cluster."""
         self.elections.begin_log(self.identity.cluster_id)
 
     def check(self) -> None:
@@ -185,8 +180,6 @@ class DeltaMetadataLog(QuorumLog):
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a file at a time, as far as a
         majority holds them. For `metadata` of the command line; caches nothing.
-
-        Raises: as `read`.
         """
         known = self.confirm()
         for batch in self.tables.log_of(known.key).batches_from(offset):
@@ -354,8 +347,6 @@ def given_roots(
 def first_answering_root(url: str, options: StorageOptions) -> str:
     """Return the first of a cluster's metadata roots that answers: what is for people or for speed
     only lies there.
-
-    Raises: as `identity_of`, where none does.
     """
     return next(iter(given_roots(roots_in(url), options, patience_ms=OPENING_PATIENCE_MS)))
 

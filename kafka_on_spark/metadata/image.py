@@ -217,8 +217,6 @@ class MetadataImage:
             knows whether they stand, since logs have forgotten them.
         expired_producers: Epoch of the newest run of ids that have expired and may come back.
         expired_epoch: The highest epoch of producer ids that have expired; -1: none has.
-        group_offsets: Saved positions, by group and partition.
-        consumer_groups: The groups that have members.
         requests: Admin requests without a result, in order.
         suspects: Replicas that the process that decides has found bad once, and not inspected again
             yet: it elects and counts none of them. Not of the log.

@@ -198,12 +198,8 @@ class MetadataService:
     nobody asks for them.
 
     Attributes:
-        log: The log itself, for what changes where it is kept.
-        clock: Says the time of what this process commits and appends.
         after_commit: Called after each commit; it has `maintain` called in another thread.
         refusal: Why nothing may be committed by this process; None: it may.
-        lock: The commit lock, while a decision is made.
-        suspects: What this process has found bad once: see `MetadataImage.suspects`.
         read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
             others committed since may be missing.
     """

@@ -33,8 +33,6 @@ class ReplicaReport:
     """One replica's log as a task saw it, compared with the leader's.
 
     Attributes:
-        replica_uuid: The incarnation that was opened.
-        directory_id: The disk that it was found on.
         fence: The leadership it has adopted; None: none, or not seen.
         last_epoch: Epoch of its last record; None if it has no records.
         chain_digest: Of its log at its end; None: not seen.
@@ -45,7 +43,6 @@ class ReplicaReport:
         missing_bytes: Size of the batches it lacks.
         compacted_below: It has finished the decision of compaction that goes so far.
         error_code: Why the replica could not be read, or NO_ERROR.
-        error: The same in words.
         is_bad: The replica is lost, corrupt, or shorter than the high watermark by this inspection:
             a finding, which changes nothing.
         bad_file: The file that this is about; None: the log.
@@ -84,7 +81,6 @@ class PartitionReport:
         epoch_start_offset: Where the current leadership's records begin in the leader's log.
         uncommitted_since_ms: Append time of the leader's first batch at or above the image's
             high watermark; None if there is none.
-        now_ms: The time of the inspection.
         borders: Offset and chain digest of the image's high watermark, and of the ends of batches
             above it, in the leader's log. Of many, the newest.
     """

@@ -238,7 +238,6 @@ class Call(Future[T]):
     Attributes:
         root: The root that it calls, also for its steps, which run in the same thread; "": none.
         is_for_another: A call to another root waits for it.
-        is_left: Nobody waits for it any more.
         pool: Whose threads do it, once it was begun.
         until: When it has to have a thread, then the deadline of its current step; None between
             two steps.
@@ -295,11 +294,7 @@ class Call(Future[T]):
 
 
 class DaemonThreads(Executor):
-    """A pool of which at most `count` jobs run at once; the others wait. `name`: its threads'.
-
-    Attributes:
-        running: Its jobs that have a thread.
-    """
+    """A pool of which at most `count` jobs run at once; the others wait. `name`: its threads'."""
 
     def __init__(self, count: int, name: str) -> None:
         self.running: set[Call[Any]] = set()

@@ -92,11 +92,7 @@ def is_failure(error: BaseException) -> bool:
 
 @contextmanager
 def as_storage_errors(doing: str, options: StorageOptions | None = None) -> Iterator[None]:
-    """Turn what a library or the system raises in the block into a KafkaStorageError.
-
-    Raises:
-        KafkaStorageError: The block failed. Our own errors pass unchanged.
-    """
+    """Turn what a library or the system raises in the block into a KafkaStorageError."""
     try:
         yield
     except KafkaOnSparkError:

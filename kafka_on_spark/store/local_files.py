@@ -218,11 +218,7 @@ def set_mode(path: str, mode: int) -> None:
 
 
 def flush_each(paths: Iterable[str]) -> None:
-    """Make the bytes of files durable, and the names in folders.
-
-    Raises:
-        KafkaStorageError: The disk failed.
-    """
+    """Make the bytes of files durable, and the names in folders."""
     for path in paths:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -241,11 +237,7 @@ class UnsafeFileError(KafkaStorageError):
 
 
 def size_of(path: str) -> int:
-    """Return a file's size.
-
-    Raises:
-        UnsafeFileError: It is no regular file.
-    """
+    """Return a file's size."""
     return stamp_of(os.stat(path, follow_symlinks=False), path)[-1]
 
 
@@ -264,11 +256,7 @@ def local_write_refusal(folder: str) -> str | None:
 
 
 def stamp_of(found: os.stat_result, path: str) -> tuple[int, int, int]:
-    """Return what tells a file from another one of its name: inode, time in ns, size.
-
-    Raises:
-        UnsafeFileError: It is no regular file.
-    """
+    """Return what tells a file from another one of its name: inode, time in ns, size."""
     if not S_ISREG(found.st_mode):
         raise UnsafeFileError(f"{path} is no regular file")
     return found.st_ino, found.st_mtime_ns, found.st_size
@@ -288,9 +276,6 @@ def stamp_at(path: str) -> tuple[int, int, int]:
     """Return which file stands at a path, as `stamp_of`.
 
     It is opened: a name that is only looked up may be the answer of a cache, as on NFS.
-
-    Raises:
-        UnsafeFileError: It is no regular file.
     """
     try:
         with _opened(path) as (_, stamp):
@@ -302,21 +287,13 @@ def stamp_at(path: str) -> tuple[int, int, int]:
 
 
 def read_stamped(path: str, bytes_max: int) -> tuple[bytes, tuple[int, int, int]]:
-    """Return a file's bytes, and which file it was, as `stamp_of`.
-
-    Raises:
-        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
-    """
+    """Return a file's bytes, and which file it was, as `stamp_of`."""
     with _opened(path) as (descriptor, stamp):
         return _read_all(descriptor, stamp[-1], path, bytes_max), stamp
 
 
 def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
-    """Check that a file is no larger than such a file can be.
-
-    Raises:
-        UnsafeFileError: It is larger.
-    """
+    """Check that a file is no larger than such a file can be."""
     if size_bytes > bytes_max:
         raise UnsafeFileError(
             f"{path} is larger than it can be", size_bytes=size_bytes, bytes_max=bytes_max
@@ -324,11 +301,7 @@ def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
 
 
 def read_file(path: str, bytes_max: int, folder: int | None = None) -> bytes:
-    """Return a file's bytes; with `folder`, an open descriptor, `path` is relative to it.
-
-    Raises:
-        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
-    """
+    """Return a file's bytes; with `folder`, an open descriptor, `path` is relative to it."""
     with _opened(path, folder) as (descriptor, stamp):
         return _read_all(descriptor, stamp[-1], path, bytes_max)
 
@@ -348,21 +321,13 @@ def _read_all(descriptor: int, size: int, path: str, bytes_max: int) -> bytes:
 
 
 def read_end(path: str, size_bytes: int, count: int) -> bytes:
-    """Return the last `count` bytes of a file of `size_bytes`; fewer if it is shorter.
-
-    Raises:
-        UnsafeFileError: It is no regular file.
-    """
+    """Return the last `count` bytes of a file of `size_bytes`; fewer if it is shorter."""
     with _opened(path) as (descriptor, _):
         return os.pread(descriptor, count, size_bytes - count)
 
 
 def pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
-    """Yield a file's bytes in order; each piece overwrites the one before.
-
-    Raises:
-        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
-    """
+    """Yield a file's bytes in order; each piece overwrites the one before."""
     # One buffer that stays in the processor's cache: a third faster than a whole file.
     with _opened(path) as (descriptor, stamp):
         check_size(stamp[-1], bytes_max, path)

@@ -104,20 +104,13 @@ def _is_file(root: str) -> bool:
 
 
 def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
-    """Check, without writing, that `root` can be read; return its identity, if it has one.
-
-    Raises:
-        InvalidRootError: It does not answer, or is a file.
-    """
+    """Check, without writing, that `root` can be read; return its identity, if it has one."""
     with reporting_as_invalid_root(root):
         return read_identity(root, options)
 
 
 def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> RootIdentity | None:
-    """Check as `check_reachable`, and that `root` is no other broker's.
-
-    Raises: as `check_reachable` and `check_owner`.
-    """
+    """Check as `check_reachable`, and that `root` is no other broker's."""
     found = check_reachable(root, options)
     if found is not None:
         check_owner(found, root, found.cluster_id, broker_id)
@@ -139,11 +132,7 @@ def check_mode(mode: object) -> None:
 
 
 def create_root(root: str, mode: int = ROOT_MODE) -> None:
-    """Create a local root's folder with exactly this mode, unless it is there.
-
-    Raises:
-        InvalidRootError: It can't be created.
-    """
+    """Create a local root's folder with exactly this mode, unless it is there."""
     if not is_local(root):
         return
     try:

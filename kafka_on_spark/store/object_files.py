@@ -105,8 +105,6 @@ class ObjectFiles:
 
         All beginnings together are what one request fetches elsewhere. One of many that is longer
         comes by itself: each answer is progress.
-
-        Raises: as read_file.
         """
         count = min(bytes_max + 1, max(1, FETCH_BYTES // max(1, len(paths))))
         fetched = self.store.cat_ranges(list(paths), 0, count, on_error="return")
@@ -148,11 +146,7 @@ class ObjectFiles:
         return _stamp_in(self.store.info(path))
 
     def time_and_size_of(self, path: str) -> tuple[int, int]:
-        """Return when an object was written, ms since 1970 UTC, and its bytes.
-
-        Raises:
-            KafkaStorageError: The store does not say when.
-        """
+        """Return when an object was written, ms since 1970 UTC, and its bytes."""
         found = self.store.info(path)
         for name in _TIME_NAMES:
             if (time := _time_of(found.get(name))) is not None:

@@ -51,8 +51,6 @@ def read_row_groups(
     Those without `wanted` rows are not read. `row_count`: how many there must be.
 
     Without dictionaries for texts: Arrow checks those less for damage.
-
-    Raises: as `read_parquet`, perhaps after some rows.
     """
     with _errors_of(path):
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
@@ -75,8 +73,6 @@ def parquet_batches(
 
     Those of one row group at most: a file is written by row groups that fit into memory, while so
     many rows of large values would be all of a merged segment, uncompressed.
-
-    Raises: as `read_parquet`, perhaps after some rows.
     """
     with _errors_of(path):
         file = pq.ParquetFile(pa.BufferReader(content))
@@ -111,8 +107,6 @@ def check_footer(footer: pq.FileMetaData, path: str, row_count: int | None = Non
     """Check how much a file's footer says that it holds.
 
     Only by its row groups: Arrow ends the process if asked for the columns of a damaged footer.
-
-    Raises: as `read_parquet`.
     """
     rows, size = footer.num_rows, uncompressed_bytes(footer)
     if not 0 <= rows <= ROWS_MAX or size > UNCOMPRESSED_BYTES_MAX:

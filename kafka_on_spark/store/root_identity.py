@@ -132,11 +132,7 @@ def encode_properties(cluster_id: str, owner: str, directory_id: DirectoryId) ->
 
 
 def properties_of(content: bytes) -> dict[str, str]:
-    """Return the fields of a ``meta.properties``.
-
-    Raises:
-        ValueError: It is no text.
-    """
+    """Return the fields of a ``meta.properties``."""
     return dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
 
 
@@ -199,11 +195,7 @@ def is_there(root: str) -> bool:
 
 
 def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> RootIdentity:
-    """Return what the bytes of a root's ``meta.properties`` say of the disk `directory_id`.
-
-    Raises:
-        KafkaStorageError: It is another disk or none.
-    """
+    """Return what the bytes of a root's ``meta.properties`` say of the disk `directory_id`."""
     try:
         found = _identity_of(content, root)
     except InvalidRootError as error:
@@ -278,9 +270,6 @@ def _check_room(root: str, size_bytes: int) -> None:
 def root_now_ms(root: str, expected: DirectoryId, options: StorageOptions) -> int:
     """Return the time of a broker's root, ms since 1970 UTC. It stands beside the clock of the
     process that decides, so that one wrong clock deletes nothing.
-
-    Raises:
-        KafkaStorageError: It is another disk; and as `now_ms_at`.
     """
     check_directory(root, expected, options)
     return now_ms_at(root, options)

@@ -70,10 +70,6 @@ def filesystem(url: str, options: StorageOptions) -> Any:
 class RootFiles:
     """The few file operations beside Delta's, on one root; each raises KafkaStorageError if the
     root does not answer.
-
-    Attributes:
-        url: The root, normalized.
-        options: Credentials.
     """
 
     url: str
@@ -118,11 +114,7 @@ class RootFiles:
         return None
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
-        """Return a file's bytes, or None if there is no such file.
-
-        Raises:
-            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
-        """
+        """Return a file's bytes, or None if there is no such file."""
         return self._ask("GET", "read", path, lambda files: files.read_file(path, bytes_max))
 
     def read_end(self, path: str, size_bytes: int, count: int) -> bytes | None:
@@ -138,9 +130,6 @@ class RootFiles:
 
         Unless they are large a store's are fetched side by side, in one step: a store's answer
         takes long, and not more so if it is asked for others meanwhile.
-
-        Raises:
-            UnsafeFileError: One has more than `bytes_max`.
         """
         if is_local(self.url):
             return [self.read(each, bytes_max) for each in paths]
@@ -244,11 +233,7 @@ class RootFiles:
         return self.size(path) == len(content) and self.read(path, len(content)) == content
 
     def size(self, path: str) -> int | None:
-        """Return a file's size, or None if there is no such file.
-
-        Raises:
-            UnsafeFileError: It is no regular file.
-        """
+        """Return a file's size, or None if there is no such file."""
         return self._ask("HEAD", "read the size of", path, lambda files: files.size_of(path))
 
     def stamps(self, paths: Sequence[str]) -> list[FileStamp | None]:
@@ -268,9 +253,6 @@ class RootFiles:
     def time_and_size(self, path: str) -> tuple[int, int] | None:
         """Return when a file was written, by its root's clock, ms since 1970 UTC, and its bytes;
         None if there is no such file.
-
-        Raises:
-            KafkaStorageError: The store tells no time.
         """
         return self._ask(
             "HEAD", "read the time of", path, lambda files: files.time_and_size_of(path)

@@ -36,11 +36,7 @@ _FILES: Final = {
 
 
 def check_name(name: object, what: str) -> None:
-    """Check that `name` names credentials; the error does not show it, since it may be a secret.
-
-    Raises:
-        InvalidRequestError: It is no such name.
-    """
+    """Check that `name` names credentials; the error does not show it, since it may be a secret."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise InvalidRequestError(
             f"what is given for {what} names no credentials: give profile:NAME (of AWS's shared"

@@ -118,9 +118,6 @@ class Elections:
 
     `random` gives [0, 1): jitter between elections, nothing else. `new_id` returns an id that
     nobody else makes.
-
-    Attributes:
-        reading, committing: What fails on the leader.
     """
 
     def __init__(

@@ -142,8 +142,6 @@ class QuorumLog:
     Attributes:
         uri: The table that is named before a leader is known.
         leader_uri: The leader's table, as it was last confirmed: for people and for Spark.
-        tables: The voters' tables, as this process sees them.
-        elections: Elections that this process waits for, or holds.
         settings: Says how patient it is, once it knows what the cluster's settings say.
         led: The leader as it was last confirmed, for a decision on it; None: look first.
         confirmed: The log that a majority was last seen to hold. It stays committed, whoever leads.

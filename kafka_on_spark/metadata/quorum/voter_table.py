@@ -55,11 +55,7 @@ class Voter:
 
     @classmethod
     def parse(cls, text: str) -> "Voter":
-        """Return the voter that `str` wrote.
-
-        Raises:
-            ValueError: It wrote no such text.
-        """
+        """Return the voter that `str` wrote."""
         node_id, directory_id, root = text.split(":", 2)
         return cls(VoterKey(NodeId(int(node_id)), DirectoryId(directory_id)), root)
 
@@ -181,7 +177,6 @@ class RaftBatch:
     """A batch's header, or that of a run of batches.
 
     Attributes:
-        epoch: The quorum's epoch in which it was appended.
         write_id: Its writer's name for it, unique: who wonders what became of it looks for this. A
             run has that of its last batch.
         voters: The voters that its `VotersRecord` names, the last one of a run; None: it has none.

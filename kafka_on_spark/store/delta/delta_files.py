@@ -37,12 +37,9 @@ class FileEntry:
     """A file as an add action names it.
 
     Attributes:
-        path: Its name in the table's folder.
-        size_bytes: Its size.
         values: A value for each partition column, as text; None: null.
         record_count: In its statistics; None if they have none.
         timestamp_min_us: Smallest timestamp, in its statistics, µs since 1970 UTC.
-        timestamp_max_us: Largest timestamp, in its statistics.
         time_ms: Modification time, which is the time of the append, ms since 1970 UTC.
         changes_data: It holds rows that the table did not have.
     """
@@ -88,13 +85,9 @@ class TableCommit:
     """One version.
 
     Attributes:
-        version: Its number.
         operation: What the commit says that it is; None if it says nothing.
         write_id: Which try to commit it is of; None if it does not say.
-        adds: Files added.
-        removes: Names of files removed.
         counters: `txn` versions that it sets, by application id.
-        configuration: The table's settings; None if the commit sets none.
         time_ms: When it was made, by its process's clock, ms since 1970 UTC; None if it says not.
     """
 
@@ -110,14 +103,7 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCheckpoint:
-    """The table's whole state as of `version`, for readers that don't start from version 0.
-
-    Attributes:
-        version: The version it sums up.
-        files: Active files.
-        counters: All `txn` versions, by application id.
-        configuration: The table's settings.
-    """
+    """The table's whole state as of `version`, for readers that don't start from version 0."""
 
     version: int
     files: tuple[FileEntry, ...]
@@ -130,8 +116,6 @@ class TableDamage:
     """A part of the log that can't be read.
 
     Attributes:
-        version: The version of the file.
-        sentence: What is wrong with it.
         is_checkpoint: It is a checkpoint, or the hint at one: the commits may still have all.
     """
 
@@ -157,11 +141,6 @@ class TableState:
 
     Attributes:
         version: As of which commit; -1: before the first.
-        files: Active files by name.
-        counters: `txn` versions by application id.
-        configuration: The table's settings.
-        tombstones: When files were removed that commits named which were applied: name to ms since
-            1970 UTC. Those of the checkpoint before are not here.
     """
 
     version: int = -1
@@ -249,14 +228,7 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
-    """What version 0 says of a table.
-
-    Attributes:
-        table_id: A uuid.
-        schema: The columns, as Delta's JSON.
-        partition_by: Names of the partition columns.
-        configuration: The table's settings.
-    """
+    """What version 0 says of a table."""
 
     table_id: str
     schema: str
@@ -411,11 +383,7 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 def expect(value: Any, kind: type[T]) -> T:
-    """Return `value` if it is of `kind`: JSON from a file may hold any value.
-
-    Raises:
-        TypeError: It is of another kind.
-    """
+    """Return `value` if it is of `kind`: JSON from a file may hold any value."""
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(f"{value!r:.40} where a {kind.__name__} must be")
     return value

@@ -148,8 +148,6 @@ class CommitFiles:
     """The commit files of one table.
 
     Attributes:
-        uri: The table's folder.
-        files: Its root.
         void: Versions whose file was found without bytes, since a power cut may keep a file's name
             and lose its bytes. Each is a version without actions, to delta-rs, Spark and Polars
             alike. Nothing is removed or put in its place; the next commit is the version after it.
@@ -296,10 +294,6 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
 def _read(log: CommitFiles, versions: range) -> Iterator[tuple[TableCommit, CommitFile]]:
     """Yield commits in order. Which file it is is asked of the newest only: as long as the oldest
     is there, none of them was cleaned.
-
-    Raises:
-        _GoneError: One is not there.
-        CorruptLogError: One can't be read as a commit.
     """
     count = 1 if is_local(log.uri) else READ_AT_ONCE
     for first in range(versions.start, versions.stop - 1, count):
@@ -366,7 +360,6 @@ class DeltaLog:
     """One Delta table, followed commit by commit. Not safe for two threads at once: see `lock`.
 
     Attributes:
-        uri: The table's folder.
         is_local: It lies on a disk of this machine, or on one mounted like that.
         lock: Held by each user of what this process knows of the table.
         version: The newest version that `refresh` found or `commit` wrote; -1 before either.
@@ -515,11 +508,7 @@ class DeltaLog:
         self._newest_is_void = self.version in self._commits.void
 
     def _flush(self, paths: Sequence[str]) -> None:
-        """Make files and folders of the table durable.
-
-        Raises:
-            KafkaStorageError: The disk failed.
-        """
+        """Make files and folders of the table durable."""
         try:
             self._files.flush(paths)
         except KafkaStorageError as error:
@@ -549,9 +538,6 @@ class DeltaLog:
         """Return whether `version`, the newest that was seen, is there and has no successor.
 
         It needs no lock, since it changes nothing.
-
-        Raises:
-            KafkaStorageError: The root does not answer.
         """
         newest = self._newest
         if self._flush_failure is not None or self._state is None or self.version != version:

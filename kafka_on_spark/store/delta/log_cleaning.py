@@ -118,9 +118,6 @@ def read_tombstones(files: RootFiles, uri: str) -> dict[str, int]:
 
     A commit that is cleaned meanwhile, or that can't be read, is passed over: what lacks is only
     kept for longer, or known as removed before.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
     """
     names = files.names(log_folder(uri))
     removed: dict[str, int] = {}
