@@ -184,7 +184,6 @@ def _leave_isr(
 
 
 def is_last_in_sync(image: MetadataImage, broker_id: BrokerId) -> bool:
-    """Return whether a broker is the only member of some partition's ISR."""
     return any(each.isr == {broker_id} for _, each in image.partitions_on(broker_id))
 
 
@@ -473,7 +472,6 @@ def resume_broker(image: MetadataImage, broker_id: BrokerId, cause: str) -> Cont
 def unregister_broker(
     image: MetadataImage, broker_id: BrokerId, cause: str
 ) -> ControllerResult[None]:
-    """Decide that a broker is unregistered, which needs that it has no replicas."""
     broker = check_empty(image, broker_id)
     record = UnregisterBrokerRecord(
         broker_id=broker_id, broker_epoch=broker.broker_epoch, cause=cause
@@ -494,7 +492,6 @@ def check_empty(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration
 
 
 def registered_broker(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:
-    """Return the registration of `broker_id`."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise BrokerIdNotRegisteredError(

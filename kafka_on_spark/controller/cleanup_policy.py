@@ -173,7 +173,6 @@ def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:
 def leader_dirt(
     leader: ReplicaState, partition: PartitionRegistration, settings: Settings, *, now_ms: int
 ) -> Dirt:
-    """Return the dirty part of a leader's log."""
     min_lag_ms = settings.integer("min.compaction.lag.ms")
     return dirt_of(
         leader.batches,
@@ -267,7 +266,6 @@ class CleanupPass(ABC, Generic[ReportT]):
     def _candidates(
         self, image: MetadataImage, scope: Scope
     ) -> list[tuple[PartitionKey, PartitionRegistration]]:
-        """Return the partitions whose inspection can lead to a decision."""
         return [
             (PartitionKey(topic.topic_id, number), partition)
             for topic in image.topics.values()

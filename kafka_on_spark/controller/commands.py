@@ -63,7 +63,6 @@ _MAP: Final = "$map"
 
 
 def to_json(value: object) -> Any:
-    """Return `value` as JSON can hold it."""
     if value is None or isinstance(value, bool | float | str):
         return value
     if isinstance(value, Integral):  # numpy's as well
@@ -222,7 +221,6 @@ def request_record(request: Request, request_id: str) -> AdminRequestRecord:
 
 
 def request_of(record: AdminRequestRecord) -> Request:
-    """Return the request of a record."""
     try:
         said = parse_json(record.request)
         return Request(
@@ -286,7 +284,6 @@ def refusal_text(error: KafkaOnSparkError) -> str:
 
 
 def response_of(result: AdminResultRecord) -> Any:
-    """Return the response that a result carries."""
     said = parse_json(result.result)
     code = said["code"]
     if code == NO_ERROR:

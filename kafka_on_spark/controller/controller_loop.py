@@ -308,7 +308,6 @@ class ControllerLoop:
             self._term.submit(lambda image: take_back_lost(image, whole))
 
     def _commit_until_stable(self, decide: Decide[list[PartitionKey]]) -> None:
-        """Commit one step after the other of `decide`, until there is none left."""
         for _ in range(STEPS_MAX):
             before = self._metadata.image
             moved = self._submit_if_due(decide)
@@ -320,7 +319,6 @@ class ControllerLoop:
                 break
 
     def _elect_by_inspections(self) -> None:
-        """Find leaders for partitions without one by inspecting their replicas."""
         orders = plan_inspections(self._metadata.image)
         if not orders:
             return

@@ -35,7 +35,6 @@ class Expired:
 
 
 def check_interval_ms(settings: Settings) -> int:
-    """Return how often a controller looks for what has expired."""
     shortest_ms = min(settings.integer("producer.id.expiration.ms"), offsets_retention_ms(settings))
     return min(CHECK_MS_MAX, shortest_ms // 4)
 

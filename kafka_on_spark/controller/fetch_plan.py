@@ -159,7 +159,6 @@ class Quota:
         return max(0, self.credit // 1000)
 
     def is_full(self, *, bytes_per_s: int) -> bool:
-        """Return whether nothing more accrues."""
         return self.credit >= bytes_per_s * BURST_MS
 
     def less(self, size_bytes: int) -> "Quota":

@@ -215,7 +215,6 @@ class LostReplicaInspector:
         self._wrong: dict[ReplicaUuid, float] = {}
 
     def inspect(self, image: MetadataImage) -> list[WholeReplica]:
-        """Return the lost replicas that are whole."""
         now_ms = self._clock.monotonic_ms()
         self._wrong = {each: at for each, at in self._wrong.items() if now_ms < at + REINSPECT_MS}
         orders = [
@@ -235,7 +234,6 @@ class LostReplicaInspector:
 
 
 def plan_lost_inspections(image: MetadataImage) -> list[InspectionOrder]:
-    """Return inspections of the replicas that were lost and may be taken back."""
     orders = []
     for key, partition in image.partitions_needing_work():
         for broker_id, replica_uuid in lost_replicas(image, partition):
@@ -644,7 +642,6 @@ class TaskFindings:
             self._found.append(Finding.of(address, segment))
 
     def report(self) -> None:
-        """Inspect the findings a second time, and report them."""
         if not self._found:
             return
         try:

@@ -74,7 +74,6 @@ def is_held(image: MetadataImage) -> bool:
 
 
 def is_held_by(image: MetadataImage, controller_id: str) -> bool:
-    """Return whether the process of that name was the last to claim, and has not resigned."""
     return image.controller is not None and image.controller.controller_id == controller_id
 
 

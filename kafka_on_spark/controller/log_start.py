@@ -102,7 +102,6 @@ def is_raised_within(partition: PartitionRegistration, offset: Offset) -> bool:
 def is_of_now(
     image: MetadataImage, report: RetentionReport, partition: PartitionRegistration
 ) -> bool:
-    """Return whether a report is of leadership, registration and settings of `image`."""
     return (
         partition.leader_epoch == report.leader_epoch
         and partition.partition_epoch == report.partition_epoch
@@ -111,7 +110,6 @@ def is_of_now(
 
 
 def cause_of(report: RetentionReport, start_offset: Offset) -> str:
-    """Return why the records from `start_offset` on are deleted, in words with figures."""
     found, limits = report.found, report.limits
     reasons = []
     if found.newest_ms is not None and found.expired_to > start_offset:

@@ -65,7 +65,6 @@ class Silence:
     error: str
 
     def is_over(self, session_ms: int) -> bool:
-        """Return whether the broker's session is over: it counts as silent."""
         return self.count >= PROBES_MIN and self.last_ms - self.since_ms >= session_ms
 
     def __str__(self) -> str:
@@ -170,7 +169,6 @@ def probe_orders(
 def refused_writes(
     orders: Iterable[ProbeOrder], results: Iterable[ProbeResult], host: str
 ) -> dict[BrokerId, RefusedWrite]:
-    """Return what roots have refused a process of `host`."""
     sizes = {each.broker_id: each.size_bytes or PROBE_BYTES for each in orders}
     return {
         each.broker_id: RefusedWrite(
@@ -259,6 +257,5 @@ class FailedProbes(dict[BrokerId, Silence]):
         }
 
     def next_in_ms(self, session_ms: int) -> float:
-        """Return how long after the last probes the next ones are due."""
         waits = (next_probe_in_ms(each, session_ms) for each in self.values())
         return min(waits, default=session_ms / PROBES_A_SESSION)

@@ -337,7 +337,6 @@ def check_throttle(bytes_per_s: int | None) -> None:
 def check_target(
     image: MetadataImage, key: PartitionKey, target: Sequence[int]
 ) -> tuple[BrokerId, ...]:
-    """Return the target replicas of a partition, checked."""
     current = registered_partition(image, key).replicas
     name = image.name_of(key)
     brokers = checked_replicas(image, name, target)
@@ -352,7 +351,6 @@ def check_target(
 
 
 def registered_partition(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
-    """Return the registration of `key`."""
     partition = image.partition(key)
     if partition is None:
         raise UnknownTopicOrPartitionError(
@@ -493,7 +491,6 @@ def plan_reassignment(
 
 
 def _allowed(image: MetadataImage, brokers: Iterable[int] | None) -> list[BrokerId]:
-    """Return the brokers to use."""
     eligible = image.eligible_brokers()
     allowed = sorted(eligible) if brokers is None else sorted({BrokerId(each) for each in brokers})
     idle = [each for each in allowed if each not in eligible]
@@ -562,7 +559,6 @@ class _Board:
         self.replicas: dict[PartitionKey, set[BrokerId]] = {}
 
     def place(self, key: PartitionKey, replicas: Iterable[BrokerId], *, is_fixed: bool) -> None:
-        """Put a partition where it stands now."""
         if is_fixed:
             self._fixed_counts.update(replicas)
             return

@@ -342,7 +342,6 @@ class ReplicationRound:
         return list(chain.from_iterable(self._node.tasks.run(inspect_partition_task, inspections)))
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
-        """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
         if not reports:  # most rounds of an idle cluster: a commit would read the log for nothing
             return 0
         return self._node.submit(lambda image: conclude(image, reports))

@@ -55,7 +55,6 @@ Ring = tuple[PartitionKey, ...]
 
 
 def ring_of(image: MetadataImage, topic_ids: Collection[TopicId] | None = None) -> Ring:
-    """Return the ring of the partitions of `topic_ids`, or of all topics."""
     known = image.topics if topic_ids is None else image.topics.keys() & set(topic_ids)
     return _ring(tuple((each, len(image.topics[each].partitions)) for each in sorted(known)))
 
@@ -481,7 +480,6 @@ class DueTimes:
         return now_ms - self._all_visited_at_ms < rest_ms
 
     def rest(self, since_ms: float) -> None:
-        """Note that all that was due at `since_ms` was visited."""
         self._all_visited_at_ms = since_ms
 
     def due(

@@ -338,7 +338,6 @@ def _config_records(
 
 
 def _settings_after(now: Mapping[str, str], records: Iterable[ConfigRecord]) -> dict[str, str]:
-    """Return the settings `now` as `records` change them."""
     changed = {each.config_name: each.config_value for each in records}
     return {name: value for name, value in {**now, **changed}.items() if value is not None}
 
@@ -473,7 +472,6 @@ class Stripes:
         self._offset = random_below(len(self._names)) if self._names else 0
 
     def place_all(self, count: int, replication_factor: int) -> list[tuple[BrokerId, ...]]:
-        """Return the replicas of each of the next `count` partitions."""
         return [self.place(replication_factor) for _ in range(count)]
 
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:

@@ -678,7 +678,6 @@ class Upkeep:
         return done.report()
 
     def _clean_roots(self, done: _Done) -> None:
-        """Clean the roots of brokers; add a row for each that failed."""
         image = self._metadata.image
         orders = [
             RootOrder(broker=broker, registered_voters=image.registered_voters)

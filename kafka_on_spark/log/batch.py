@@ -65,7 +65,6 @@ class Segment:
 
     @property
     def epoch_in_name(self) -> LeaderEpoch:
-        """The leader epoch under which the file was staged."""
         return LeaderEpoch(int(self.file_name.split("-", 1)[0]))
 
     @property

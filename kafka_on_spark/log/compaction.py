@@ -106,7 +106,6 @@ class CompactionProgress:
         return replace(self, compacted_to=min(offset, self.round_below))
 
     def round_finished(self) -> Self:
-        """Return the progress once the round has come to its end."""
         return replace(
             self,
             round_below=Offset(0),

@@ -238,7 +238,6 @@ BYTES_A_KEY: Final = 64
 
 
 def compact_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> WorkDone:
-    """Compact one replica, as far as the register has decided and the allowance goes."""
     decided = order.partition.compaction
     if not decided.compacted_below:
         return NOTHING_DONE

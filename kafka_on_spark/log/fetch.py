@@ -568,7 +568,6 @@ def partition_report(
 def state_report(
     address: ReplicaAddress, state: ReplicaState, leader: ReplicaState, *, is_diverged: bool = False
 ) -> ReplicaReport:
-    """Return the report of a replica whose table was read, beside its leader's."""
     is_matched = not is_diverged and fetch_start(state, leader) is not None
     error = None if is_matched else CorruptLogError("its log differs from the leader's at its end")
     missing: Sequence[LogPart] = ()

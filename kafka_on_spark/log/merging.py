@@ -66,7 +66,6 @@ BORDER_BYTES: Final = 26
 
 
 def encode_borders(borders: Sequence[Border], base_offset: Offset) -> bytes:
-    """Return what a footer keeps of the borders of a segment that begins at `base_offset`."""
     packed = (
         _BORDER.pack(each.offset - base_offset, bytes.fromhex(each.chain_digest))
         for each in borders
@@ -154,7 +153,6 @@ class Content:
         return self.with_more(Content(records.num_rows, digest))
 
     def with_more(self, other: "Content") -> "Content":
-        """Return the content of both."""
         digest = add_digests(self.digest, other.digest)
         return Content(self.record_count + other.record_count, digest)
 
@@ -371,7 +369,6 @@ class _Read:
             raise segment_error(self._source, segment, self._options) from claim
 
     def _finish(self, part: LogPart, content: Content, data: bytes) -> None:
-        """Keep the borders of a part that was read."""
         if isinstance(part, Batch):
             ends = zip(part.ranges(), part.chain_digests, strict=True)
             found = tuple(Border(end_offset, digest) for (_, _, end_offset), digest in ends)
@@ -397,7 +394,6 @@ def typed(records: pa.RecordBatch, common_timestamp_us: int | None = None) -> pa
 
 
 def moved(records: pa.RecordBatch, by: int) -> pa.RecordBatch:
-    """Return records with `by` added to their offset_delta."""
     deltas = pc.add(records.column(0).cast(pa.int64()), by).cast(pa.int32())
     return records.set_column(0, SEGMENT_SCHEMA.field(0), deltas)
 
@@ -529,7 +525,6 @@ ENTRY_BYTES: Final = 64
 
 
 def rules_of(order: UpkeepOrder, state: ReplicaState) -> MergeRules:
-    """Return what may be merged in a replica, by its topic's settings and the order's image."""
     settings, producers = order.settings, state.producers
     if order.registered is not None:
         producers = order.registered.without_expired(producers)

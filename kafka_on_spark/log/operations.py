@@ -307,7 +307,6 @@ def check_end(state: ReplicaState, expected_offset: Offset) -> None:
 
 
 def check_not_above(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
-    """Check that the table is not fenced above `leader_epoch`."""
     if (state.leader_epoch or 0) > leader_epoch:
         raise FencedLeaderEpochError(
             "the replica has adopted a later leadership",

@@ -129,7 +129,6 @@ def plan_reads(
 
 
 def after_others(order: ReadOrder, suspects: frozenset[ReplicaUuid]) -> ReadOrder:
-    """Return an order that reads from suspects after all others."""
     if not suspects:
         return order
 

@@ -200,7 +200,6 @@ class _Reading:
         return failure
 
     def _pieces(self, address: ReplicaAddress) -> Iterator[Piece]:
-        """Yield the segments that hold the rest of the range."""
         order, position = self.order, self.position
         state = self.replicas.open(address).load()
         start = state.log_start_offset

@@ -143,7 +143,6 @@ class DeltaMetadataLog(QuorumLog):
         return any(self.tables.load(key).log.batches for key in self.tables.voters.keys)
 
     def begin(self) -> None:
-        """Begin the log of a new cluster."""
         self.elections.begin_log(self.identity.cluster_id)
 
     def check(self) -> None:
@@ -445,7 +444,6 @@ def _check_undecided(metadata_root: str, options: StorageOptions) -> DeltaMetada
 
 
 def there_is_a_cluster(metadata_root: str) -> InvalidRequestError:
-    """Return the error of a creation where there is a cluster."""
     return InvalidRequestError(
         f"there is a cluster at {metadata_root} already: open it, or give an empty root"
     )

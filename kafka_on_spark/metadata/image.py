@@ -271,7 +271,6 @@ class MetadataImage:
             ) from None
 
     def lacking_replicas(self, keys: Iterable[PartitionKey]) -> list[PartitionKey]:
-        """Return those of `keys` that have replicas which were never created."""
         lacking = []
         for key in keys:
             partition = self.partition(key)

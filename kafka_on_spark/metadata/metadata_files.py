@@ -105,7 +105,6 @@ TABLE_SCHEMA: Final = pa.schema(
 
 
 def check_format(found: Mapping[str, str], root: str, identity: MetadataIdentity) -> None:
-    """Check the configuration of the table that a metadata root names."""
     version = found.get("kos.format.version", "none")
     if version != FORMAT_VERSION:
         advice = (
@@ -202,7 +201,6 @@ class LogFile:
 
 
 def log_files(files: Iterable[FileEntry]) -> list[LogFile]:
-    """Return files of the table in the order of their rows."""
     with parsing("the metadata table's list of files"):
         return sorted(map(log_file, files), key=lambda file: file.base_offset)
 
@@ -248,7 +246,6 @@ def voters_of(texts: Sequence[str] | None) -> VoterSet | None:
 
 
 def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
-    """Return the log that files in the order of their rows hold."""
     try:
         return log_of(batch for file in files for batch in file.batches)
     except ImpossibleValueError as error:

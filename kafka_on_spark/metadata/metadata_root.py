@@ -74,7 +74,6 @@ class MetadataIdentity:
         }
 
     def table_at(self, metadata_root: str) -> str:
-        """Return the URL of the metadata table, for people and for Spark."""
         return f"{metadata_root}/{TABLE_PREFIX}{self.directory_id}"
 
     def encode(self) -> bytes:
@@ -217,7 +216,6 @@ def table_gone(uri: str) -> CorruptLogError:
 
 
 def went_back(metadata_root: str) -> ReplicaLostError:
-    """Return the error of a metadata root whose table lacks what this process has seen of it."""
     return ReplicaLostError(
         f"the metadata log at {metadata_root} went back behind what this process has seen: stop and"
         f" restore it if it is the only one; {_NEVER_RESTORED}"

@@ -242,7 +242,6 @@ class MetadataService:
         self.lock = NO_LOCK
 
     def close(self) -> None:
-        """Refuse all later calls that catch up or commit a decision."""
         self._is_closed = True
 
     def check_open(self) -> None:
@@ -476,7 +475,6 @@ class MetadataService:
         return MetadataImage.of_snapshot(self.log.newest_snapshot(to_offset=to_offset))
 
     def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
-        """Return every batch of the log, oldest first; those up to `to_offset`."""
         self.check_open()
         return self.log.read(from_offset=Offset(0), to_offset=to_offset)
 

@@ -477,7 +477,6 @@ class _Chunk:
 
     @cached_property
     def needing_work(self) -> Sequence[Numbered]:
-        """Those that need work, with their places."""
         there = ((place, each) for place, each in enumerate(self.partitions) if each is not None)
         return [(place, each) for place, each in there if each.needs_work]
 

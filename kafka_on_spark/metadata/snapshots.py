@@ -26,7 +26,6 @@ SNAPSHOTS_KEPT: Final = 3
 
 
 def snapshot_ends(files: RootFiles, metadata_root: str) -> list[OffsetAndEpoch]:
-    """Return where the snapshots on a root end, by their names."""
     names = map(_SNAPSHOT_NAME.fullmatch, files.names(f"{metadata_root}/snapshots"))
     return [OffsetAndEpoch(Offset(int(n[1])), QuorumEpoch(int(n[2]))) for n in names if n]
 
@@ -52,7 +51,6 @@ def write_snapshot(
     stamp: Stamp,
     end: OffsetAndEpoch,
 ) -> None:
-    """Write the records that rebuild the image at `end`, unless they are there."""
     content = encode_file(records, stamp, end.offset - len(records))
     files.write_if_absent(_snapshot_path(metadata_root, end), content.to_pybytes())
 

@@ -171,7 +171,6 @@ Prometheus spells them, so that dashboards find them."""
 
 
 def exported_name(kind: str, name: str) -> str:
-    """Return the name under which a figure is written."""
     return f"{DOMAINS[kind]}_{name.lower().replace('-', '_')}"
 
 
@@ -266,7 +265,6 @@ def count_requests(requests: Requests) -> None:
 
 
 def requests_sent() -> Requests:
-    """Return what this process has sent since it began."""
     with _lock:
         return _sent.copy()
 

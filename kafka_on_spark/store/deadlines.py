@@ -82,7 +82,6 @@ class WakingClock(SystemClock):
 
 
 def processor_ms() -> float:
-    """Return the processor time that this process has had, of all its threads."""
     return time.process_time_ns() / 1_000_000
 
 

@@ -213,7 +213,6 @@ def make_folders(path: str) -> None:
 
 
 def set_mode(path: str, mode: int) -> None:
-    """Give a file or folder exactly these permissions."""
     os.chmod(path, mode)
 
 
@@ -237,7 +236,6 @@ class UnsafeFileError(KafkaStorageError):
 
 
 def size_of(path: str) -> int:
-    """Return a file's size."""
     return stamp_of(os.stat(path, follow_symlinks=False), path)[-1]
 
 

@@ -132,7 +132,6 @@ def encode_properties(cluster_id: str, owner: str, directory_id: DirectoryId) ->
 
 
 def properties_of(content: bytes) -> dict[str, str]:
-    """Return the fields of a ``meta.properties``."""
     return dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
 
 

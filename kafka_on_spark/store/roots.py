@@ -259,7 +259,6 @@ class RootFiles:
         )
 
     def time_ms(self, path: str) -> int | None:
-        """Return when a file was written, as `time_and_size`."""
         found = self.time_and_size(path)
         return None if found is None else found[0]
 

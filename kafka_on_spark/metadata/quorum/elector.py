@@ -272,7 +272,6 @@ class Elections:
         return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
 
     def unavailable(self) -> KafkaOnSparkError:
-        """Return the error of a call for which too few voters answer."""
         tables, failures = self._tables, dict(self._tables.failures)
         keys = tables.voters.keys
         why = [f"{key}: {failures[key].message}" for key in keys if key in failures]
@@ -501,7 +500,6 @@ def bootstrap_id(cluster_id: str) -> str:
 
 
 def check_cluster_ids(cluster_ids: Mapping[str, str]) -> str:
-    """Return the cluster that all of the roots in `cluster_ids` belong to."""
     first, *others = cluster_ids.items()
     for root, cluster_id in others:
         if cluster_id != first[1]:

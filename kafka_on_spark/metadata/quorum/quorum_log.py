@@ -562,7 +562,6 @@ class QuorumLog:
                 self.led = None  # the next decision is put at a later version
 
     def expire(self, before_ms: int) -> None:
-        """Give up the oldest records of the history on each voter that answers."""
         if any(self._of_all(lambda each: each.expire(before_ms))):
             self.led = None  # the next decision is put at a later version
 

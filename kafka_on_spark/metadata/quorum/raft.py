@@ -496,8 +496,6 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """A voter that is to stand, and the epoch that it stands in."""
-
     key: VoterKey
     epoch: QuorumEpoch
 

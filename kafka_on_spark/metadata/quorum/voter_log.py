@@ -517,7 +517,6 @@ class VoterLog:
         return files
 
     def history_expired(self) -> HistoryExpiredError:
-        """Return the error of a reader that asks for a part of the history that is gone."""
         with self._delta.lock:
             counters = self._delta.counters()
         start, time_ms = counters.get(HISTORY_START, 0), counters.get(HISTORY_START_MS, 0)

@@ -428,7 +428,6 @@ class DeltaLog:
 
     @property
     def configuration(self) -> Mapping[str, str]:
-        """The table's settings as of the last `refresh`."""
         return self._content().configuration
 
     def counters(self) -> Mapping[str, int]:
@@ -508,7 +507,6 @@ class DeltaLog:
         self._newest_is_void = self.version in self._commits.void
 
     def _flush(self, paths: Sequence[str]) -> None:
-        """Make files and folders of the table durable."""
         try:
             self._files.flush(paths)
         except KafkaStorageError as error:
