@@ -190,9 +190,11 @@ class UpkeepReport:
 
 @dataclass(slots=True)
 class _Done:
-    """What a share, or `maintain`, has done so far: rows by log, broker and kind of work."""
+    """What a share, or `maintain`, has done so far: rows by log, broker and kind of work; and how
+    much time is left, inf: all that is due is done."""
 
     is_dry_run: bool = False
+    left_ms: float = inf
     rows: dict[tuple[str, BrokerId | None, str], UpkeepRow] = field(default_factory=dict)
     visited: int = 0
     missed: dict[str, None] = field(default_factory=dict)
@@ -309,9 +311,10 @@ def clean_root_task(order: RootOrder, worker: Worker) -> str | None:
     root, options = order.broker.root, worker.options
     try:
         check_directory(root, order.broker.directory_id, options, order.registered_voters)
-        return clean_broker_root(root, options).error
+        clean_broker_root(root, options)
     except KafkaOnSparkError as error:
         return error.message
+    return None
 
 
 def not_looked_at(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[str]:
@@ -348,13 +351,6 @@ WAITING_PART: Final = 0.5
 
 TURNS_MAX: Final = 100_000
 """How often tasks are given out, one part after the other, until all is done that is due."""
-
-
-@dataclass(slots=True)
-class _Time:
-    """How much time is left; inf: all that is due is done."""
-
-    left_ms: float
 
 
 class Upkeep:
@@ -459,25 +455,25 @@ class Upkeep:
     ) -> None:
         """Clean roots if they are due, and visit the partitions that are due."""
         scope, began_ms = scope_of(image, topics), self._clock.monotonic_ms()
-        time = _Time(self._scheduler.begin_work(image))
+        done.left_ms = self._scheduler.begin_work(image)
         is_throttled = self._throttle.wait_ms(image.settings(), began_ms) > 0
         try:
-            has_time = scope is None and time.left_ms > 0 and not is_throttled
+            has_time = scope is None and done.left_ms > 0 and not is_throttled
             if has_time and self._scheduler.are_roots_due():
                 mark = self._mark()
                 self._clean_roots(done)
-                time.left_ms -= self._taken_ms(mark)
-            if time.left_ms <= 0 or self._times.are_resting(image, began_ms):
+                done.left_ms -= self._taken_ms(mark)
+            if done.left_ms <= 0 or self._times.are_resting(image, began_ms):
                 return
             asked = [
                 each for each in image.partitions() if scope is None or each[0].topic_id in scope
             ]
             due, ahead = self._times.due(image, asked, began_ms), set(first)
             due.sort(key=lambda key: key not in ahead)
-            if self._visit(image, due, time, done, after_part) and scope is None:
+            if self._visit(image, due, done, after_part) and scope is None:
                 self._times.rest(began_ms)
         finally:
-            self._scheduler.end_work(image, time.left_ms)
+            self._scheduler.end_work(image, done.left_ms)
 
     def _mark(self) -> tuple[float, float]:
         return self._clock.monotonic_ms(), self._processor_ms()
@@ -527,20 +523,19 @@ class Upkeep:
         self,
         image: MetadataImage,
         keys: Iterable[PartitionKey],
-        time: _Time,
         done: _Done,
         after_part: Callable[[], None] = lambda: None,
     ) -> bool:
         """Visit partitions, each once, in parts that take a moment each; then, while there is time,
         the replicas again that have got on, and in which more is left. Return whether nothing is
         left."""
-        began_ms, part_ms = self._clock.monotonic_ms(), inf if time.left_ms == inf else PART_MS
+        began_ms, part_ms = self._clock.monotonic_ms(), inf if done.left_ms == inf else PART_MS
         waiting, visited = deque(keys), list[PartitionKey]()
-        each_ms = time.left_ms / max(1, len(waiting))
+        each_ms = done.left_ms / max(1, len(waiting))
         last: dict[tuple[PartitionKey, BrokerId], UpkeepResult] = {}
         left: deque[UpkeepOrder] = deque()
         for _ in range(TURNS_MAX):
-            if time.left_ms <= 0 or not (waiting or left):
+            if done.left_ms <= 0 or not (waiting or left):
                 break
             turn: list[UpkeepOrder] = []
             while (waiting or left) and visit_ms(turn) < part_ms:
@@ -556,8 +551,8 @@ class Upkeep:
                 after_part()
                 part = turn[start : start + count]
                 mark = self._mark()
-                results = self._run(part, done, is_waiting=time.left_ms == inf)
-                time.left_ms -= self._taken_ms(mark)
+                results = self._run(part, done, is_waiting=done.left_ms == inf)
+                done.left_ms -= self._taken_ms(mark)
                 for order, result in zip(part, results, strict=True):
                     last[result.key, result.broker_id] = result
                     if result.is_left and result.has_progressed and not done.is_dry_run:
@@ -669,7 +664,7 @@ class Upkeep:
             part = keys[start : start + PARTITIONS_AT_ONCE]
             with self._lock:
                 image = self._metadata.catch_up()
-                self._visit(image, part, _Time(inf), done)
+                self._visit(image, part, done)
             done.missed |= dict.fromkeys(not_looked_at(image, part))
         if scope is None and not done.is_dry_run:
             with self._lock:

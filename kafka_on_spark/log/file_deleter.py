@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import ensure
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from kafka_on_spark.log.segments import check_no_link
@@ -170,9 +170,7 @@ class ReplicaFolders:
             count = within(root, lambda: clean_log(RootFiles(root, options), uri))
         if is_local(root):
             check_directory(root, address.directory_id, options, address.registered_voters)
-            cleaned = within(root, lambda: clean_table(root, uri, options))
-            if cleaned.error is not None:
-                raise KafkaStorageError(cleaned.error)
+            within(root, lambda: clean_table(root, uri, options))
         return count
 
     def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:

@@ -42,32 +42,28 @@ _VIEW: Final = re.compile(r"[0-9a-f]{32}")
 _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
 
 
-@dataclass(frozen=True, slots=True)
-class RootCleaned:
-    """What a cleaning has removed: `count` files and tables. `error`: why a part of it could not be
-    cleaned; None: all could."""
+def clean_broker_root(root: str, options: StorageOptions) -> int:
+    """Remove what killed processes left on a broker's root, but for the folders of replicas; return
+    how many files and tables.
 
-    count: int
-    error: str | None = None
-
-
-def clean_broker_root(root: str, options: StorageOptions) -> RootCleaned:
-    """Remove what killed processes left on a broker's root, but for the folders of replicas."""
+    Raises:
+        KafkaStorageError: A part of it could not be cleaned; all others were.
+    """
     cleaning = _Cleaning(root, options)
     cleaning.remove_files(root, _OF_FILES)
     cleaning.remove_tables(root, _SCRATCH_TABLE)
     return cleaning.result()
 
 
-def clean_table(root: str, table: str, options: StorageOptions) -> RootCleaned:
-    """Remove unfinished files from a table's folder on a disk."""
+def clean_table(root: str, table: str, options: StorageOptions) -> int:
+    """Do the same in a table's folder on a disk."""
     cleaning = _Cleaning(root, options)
     for folder in (table, f"{table}/_delta_log"):
         cleaning.remove_files(folder, _OF_FILES)
     return cleaning.result()
 
 
-def clean_metadata_root(root: str, table: str, options: StorageOptions) -> RootCleaned:
+def clean_metadata_root(root: str, table: str, options: StorageOptions) -> int:
     cleaning = _Cleaning(root, options)
     cleaning.remove_tables(f"{root}/{VIEWS}", _VIEW)
     if is_local(root):
@@ -85,10 +81,12 @@ class _Cleaning:
     options: StorageOptions
     root_ms: int | None = None
     count: int = 0
-    errors: list[str] = field(default_factory=list)
+    errors: list[KafkaStorageError] = field(default_factory=list)
 
-    def result(self) -> RootCleaned:
-        return RootCleaned(self.count, self.errors[0] if self.errors else None)
+    def result(self) -> int:
+        if self.errors:
+            raise self.errors[0]
+        return self.count
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -97,7 +95,7 @@ class _Cleaning:
         except UnsafeFileError as error:
             log.debug("%s", error)  # a folder or a link stays
         except KafkaStorageError as error:
-            self.errors.append(error.message)
+            self.errors.append(error)
 
     @property
     def _files(self) -> RootFiles:

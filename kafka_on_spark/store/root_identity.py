@@ -84,8 +84,7 @@ def write_obeyed(
         KafkaStorageError: It is another disk or none, or it does not answer.
         RootAccessDeniedError: It obeys none of `registered_voters`, if these are given.
     """
-    found = _checked_identity(root, directory_id, options)
-    check_is_obeyed(found, root, registered_voters)
+    found = check_directory(root, directory_id, options, registered_voters)
     generation = max(generation, found.generation)
     changed = replace(found, metadata_roots=tuple(metadata_roots), generation=generation)
     if changed.encode() != found.encode():
@@ -147,7 +146,7 @@ def check_directory(
     directory_id: DirectoryId,
     options: StorageOptions,
     registered_voters: Collection[str] = (),
-) -> None:
+) -> RootIdentity:
     """Check that `root` is the disk that the image names, and obeys one of `registered_voters`, if
     these are given: those that its metadata log ever had, since a broker that was away while voters
     changed names former ones. A copy of the cluster under the original's URLs does not pass once
@@ -160,8 +159,10 @@ def check_directory(
         KafkaStorageError: It is another disk or none, or it does not answer.
         RootAccessDeniedError: It obeys other metadata roots.
     """
-    found = _checked_identity(root, directory_id, options)
+    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX)
+    found = identity_on(content, root, directory_id)
     check_is_obeyed(found, root, registered_voters)
+    return found
 
 
 def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collection[str]) -> None:
@@ -179,13 +180,6 @@ def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collectio
             f" not {BETWEEN.join(ours)}, which are a copy or were given up: open the cluster at the"
             " former"
         )
-
-
-def _checked_identity(
-    root: str, directory_id: DirectoryId, options: StorageOptions
-) -> RootIdentity:
-    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX)
-    return identity_on(content, root, directory_id)
 
 
 def is_there(root: str) -> bool:

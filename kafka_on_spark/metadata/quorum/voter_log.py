@@ -618,7 +618,7 @@ class VoterLog:
         parts: tuple[Callable[[], int], ...] = (
             lambda: self._clean_replaced(now_ms, deleted_max),
             lambda: clean_snapshots(self._files, self.root, self.load().log),
-            self._clean_unfinished,
+            lambda: clean_metadata_root(self.root, self.uri, self._options),
         )
         errors: list[Exception] = []
         count = 0
@@ -697,12 +697,6 @@ class VoterLog:
         path = f"{self.uri}/{name}"
         content = self._files.read(path, METADATA_FILE_BYTES_MAX)
         return batch_extents(content, path)
-
-    def _clean_unfinished(self) -> int:
-        cleaned = clean_metadata_root(self.root, self.uri, self._options)
-        if cleaned.error is not None:
-            raise KafkaStorageError(cleaned.error)
-        return cleaned.count
 
     @on_root
     def merge(self) -> bool:
