@@ -23,6 +23,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import compress
 from math import inf
@@ -297,8 +298,7 @@ class TableRemoval:
         self._tasks = node.tasks
         self._lock = threading.Lock()
         self._seen: MetadataImage | None = None
-        self._times: dict[Incarnation, int] = {}
-        self._due_ms: dict[TopicId, int] = {}
+        self._gone: dict[Incarnation, int] = {}  # whose tables may be there, and since when
         self._listed: set[tuple[BrokerId, DirectoryId]] = set()
 
     def clean(self, check_controls: CheckControls) -> int:
@@ -309,20 +309,12 @@ class TableRemoval:
         """
         with self._lock:
             image = self._catch_up()
-            now_ms = self._clock.now_ms()
-            due = {topic_id: at for topic_id, at in self._due_ms.items() if at <= now_ms}
-            orders = self._orders(image, frozenset(due))
+            due = {each for each, since_ms in self._gone.items() if self._is_due(each, since_ms)}
+            orders = self._orders(image, frozenset(each.key.topic_id for each in due))
             if not orders:
                 return 0
-            for topic_id in due:
-                del self._due_ms[topic_id]
             duration_ms = image.settings().integer("broker.heartbeat.interval.ms")
-            try:
-                return self._list_and_remove(orders, check_controls, duration_ms=duration_ms)
-            except BaseException:
-                for topic_id in due:
-                    self._wait_for(topic_id, now_ms)
-                raise
+            return self._list_and_remove(orders, check_controls, due, duration_ms=duration_ms)
 
     def empty(self, broker_id: BrokerId) -> int:
         """Remove all unassigned tables from a broker's root, due or not; return how many.
@@ -353,29 +345,27 @@ class TableRemoval:
         self,
         orders: Sequence[ListOrder],
         check_controls: CheckControls | None,
+        due: AbstractSet[Incarnation] = frozenset(),
         *,
         duration_ms: float,
     ) -> int:
         """List roots and remove what is due there, or without `check_controls` all that is
-        unassigned; return how many tables. A listing counts once all of its tables were judged."""
+        unassigned; return how many tables. A listing counts once all of its tables were judged; of
+        `due`, for which all roots are listed, those that none has are forgotten."""
         results = self._tasks.run(list_task, orders)
         image = self._catch_up()  # after the listing, so that it has every listed assignment
         brokers = {order.broker.broker_id: order.broker for order in orders}
         tables = [each for found in results if not isinstance(found, str) for each in found]
-        removals = []
-        for table, since_ms in self._unassigned(image, tables):
-            topic_id = table.replica.key.topic_id
-            due_ms = since_ms + image.settings(topic_id).delete_delay_ms
-            if check_controls is not None and due_ms > self._clock.now_ms():
-                self._wait_for(topic_id, due_ms)
-                continue
-            removals.append(
-                RemoveOrder(
-                    broker=brokers[table.broker_id],
-                    table=table,
-                    registered_voters=image.registered_voters,
-                )
+        unassigned = self._unassigned(image, tables)
+        removals = [
+            RemoveOrder(
+                broker=brokers[table.broker_id],
+                table=table,
+                registered_voters=image.registered_voters,
             )
+            for table, since_ms in unassigned
+            if check_controls is None or self._is_due(table.replica, since_ms)
+        ]
         removed = self._remove_all(removals, check_controls, duration_ms=duration_ms)
         for order, found in zip(orders, results, strict=True):
             disk = order.broker.broker_id, order.broker.directory_id
@@ -384,10 +374,8 @@ class TableRemoval:
                 log.warning("broker %s could not be listed: %s", order.broker.broker_id, found)
             else:
                 self._listed.add(disk)
-        # What topics that wait for nothing had is known to the log.
-        self._times = {
-            each: at for each, at in self._times.items() if each.key.topic_id in self._due_ms
-        }
+        for each in due - {table.replica for table, _ in unassigned}:
+            self._gone.pop(each, None)
         return removed
 
     def _catch_up(self) -> MetadataImage:
@@ -397,25 +385,23 @@ class TableRemoval:
         unassigned = frozenset(unassigned_between(seen, image))
         if unassigned:
             batches = self._metadata.log.read(from_offset=seen.offset, to_offset=image.offset)
-            for replica, time_ms in times_unassigned([(seen, batches)], unassigned).items():
-                self._times[replica] = time_ms
-                topic_id = replica.key.topic_id
-                self._wait_for(topic_id, time_ms + image.settings(topic_id).delete_delay_ms)
+            self._gone |= times_unassigned([(seen, batches)], unassigned)
         self._seen = image
         return image
 
-    def _wait_for(self, topic_id: TopicId, due_ms: int) -> None:
-        self._due_ms[topic_id] = min(due_ms, self._due_ms.get(topic_id, due_ms))
+    def _is_due(self, replica: Incarnation, since_ms: int) -> bool:
+        settings = self._metadata.image.settings(replica.key.topic_id)
+        return since_ms + settings.delete_delay_ms <= self._clock.now_ms()
 
     def _unassigned(
         self, image: MetadataImage, tables: Iterable[FoundTable]
     ) -> list[tuple[FoundTable, int]]:
         """Return the tables that are assigned no more, and since when (ms since 1970 UTC)."""
         found = {table.replica: table for table in tables if not is_assigned(image, table.replica)}
-        unseen = frozenset(found.keys() - self._times.keys())
+        unseen = frozenset(found.keys() - self._gone.keys())
         if unseen:
-            self._times |= self._look_up(unseen)
-        return [(table, self._times[each]) for each, table in found.items() if each in self._times]
+            self._gone |= self._look_up(unseen)
+        return [(table, self._gone[each]) for each, table in found.items() if each in self._gone]
 
     def _look_up(self, replicas: frozenset[Incarnation]) -> dict[Incarnation, int]:
         """Return when replicas were unassigned that this process has not seen go, by the log. A
@@ -457,8 +443,6 @@ class TableRemoval:
         removed = 0
         for start in range(0, len(orders), REMOVALS_AT_ONCE):
             if self._clock.monotonic_ms() - started_ms > duration_ms:
-                for order in orders[start:]:
-                    self._wait_for(order.table.replica.key.topic_id, self._clock.now_ms())
                 break
             image = self._catch_up()
             if check_controls is not None:
@@ -472,10 +456,9 @@ class TableRemoval:
                 table = order.table
                 if error is None:
                     removed += 1
-                    self._times.pop(table.replica, None)
+                    self._gone.pop(table.replica, None)
                     log.info("removed %s: it is assigned to nobody", table.path)
                 else:
-                    self._wait_for(table.replica.key.topic_id, self._clock.now_ms())
                     log.warning("%s could not be removed: %s", table.path, error)
         return removed
 
