@@ -142,12 +142,7 @@ class Term:
         return term
 
     def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        """Commit what `decide` says, under this term's epoch.
-
-        Raises:
-            NotControllerError: Another controller has claimed; nothing is committed.
-            And as MetadataDecider.submit.
-        """
+        """Commit what `decide` says, under this term's epoch."""
 
         def guarded(image: MetadataImage) -> ControllerResult[T]:
             self.check(image)

@@ -198,12 +198,6 @@ def found_at(
 ) -> RootIdentity | None:
     """Return the identity of a root that is to be a broker's, or None if it has none. Nothing is
     written.
-
-    Raises:
-        InvalidRootError: It can't be reached.
-        InconsistentClusterIdError, RootAccessDeniedError: It belongs to another cluster, or obeys
-            other metadata roots.
-        DuplicateBrokerRegistrationError: It belongs to another broker, or is a copy of this one's.
     """
     found = check_reachable(root, options)
     if found is None:
@@ -227,13 +221,6 @@ def checked_voter(
 ) -> Voter:
     """Return the voter that a root would be: the one that it was, or began to be, or a new one of
     the next id. Nothing is written.
-
-    Raises:
-        DuplicateVoterError: It is a voter, or was prepared under the id of one.
-        InvalidRootError: It can't be a metadata root, or is a copy of one.
-        InconsistentClusterIdError: It belongs to another cluster.
-        CorruptLogError: It has a cluster's table that no file names.
-        QuorumUnavailableError: No majority of the voters answers.
     """
     raft_log = metadata_log.confirm().log
     next_id = next_node_id(raft_log)

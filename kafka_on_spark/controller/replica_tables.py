@@ -240,11 +240,6 @@ def remove_table(
 
     A crash leaves a folder that is still named like a replica, and found again. A process that
     creates a replica creates the topic's folder, too.
-
-    Raises:
-        KafkaStorageError: The root is another disk or none, or does not answer; or the path does
-            not match the table's ids.
-        RootAccessDeniedError: The root obeys none of `registered_voters`.
     """
 
     topic_folder, name = table.path.rsplit("/", 2)[-2:]

@@ -133,10 +133,6 @@ class ReplicationRound:
 
         `copy_ms_max`: the first wave of copies that ends after that is the last; what is left then
         is left to the next round.
-
-        Raises:
-            InvalidRequestError: `topics` is no name and no list of them.
-            UnknownTopicOrPartitionError: A topic does not exist.
         """
         as_of_ms = self._clock.monotonic_ms()
         deadline_ms = as_of_ms + self._node.timeout_ms

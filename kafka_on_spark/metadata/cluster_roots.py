@@ -233,11 +233,7 @@ class HintRoots:
             raise failures[0]
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a file, on the first root that takes it.
-
-        Raises:
-            KafkaStorageError: None does; of the first.
-        """
+        """Replace a file, on the first root that takes it."""
         failures: list[KafkaStorageError] = []
         for files in self.in_turn():
             try:
@@ -256,11 +252,6 @@ def tables_at_their_places(
 ) -> Mapping[str, VoterLog]:
     """Return the tables of the given roots that can be read and are where their logs register them,
     in their order.
-
-    Raises:
-        InvalidRootError: One is a copy, or was moved.
-        ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: None can be
-            read, or none is registered; of the first.
     """
     with DaemonThreads(len(given), "places") as threads:
         return _answers(
@@ -323,9 +314,6 @@ def given_roots(
 
     `patience_ms`: how long to wait for them, if more than half answer in that time; None: until
     each has answered or failed.
-
-    Raises: as `identity_of`, where none answers.
-        InconsistentClusterIdError: They belong to several clusters.
     """
     if len(roots) == 1:
         return {roots[0]: identity_of(roots[0], options)}

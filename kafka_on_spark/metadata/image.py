@@ -689,11 +689,7 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
 
 
 def pair_of(name: object) -> TopicPartition:
-    """Return the topic and the number by which a caller names a partition.
-
-    Raises:
-        InvalidRequestError: It is not a pair of a text and a whole number.
-    """
+    """Return the topic and the number by which a caller names a partition."""
     match name:
         case (str(topic), number) if not isinstance(number, bool) and hasattr(number, "__index__"):
             return TopicPartition(topic, number.__index__())
@@ -719,12 +715,7 @@ def names_of(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[TopicPa
 
 
 def partition_key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:
-    """Return the key of a partition whose topic and number were given apart.
-
-    Raises:
-        InvalidRequestError: The partition is not a number.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-    """
+    """Return the key of a partition whose topic and number were given apart."""
     topic_image = image.topic(topic)
     check_whole_number(partition, "a partition")
     if partition not in topic_image.partitions:

@@ -86,12 +86,7 @@ def new_identity(cluster_id: str, node_id: NodeId = NODE_ID) -> MetadataIdentity
 
 
 def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdentity | None:
-    """Return which metadata root this is, or None if it has no ``meta.properties``.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-        InvalidRootError: The file is not a metadata root's.
-    """
+    """Return which metadata root this is, or None if it has no ``meta.properties``."""
     content = read_properties(metadata_root, options)
     if content is None:
         return None
@@ -188,12 +183,7 @@ def mark_removed(
 
 
 def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:
-    """Check that no other cluster was created at the root of one that this process has open.
-
-    Raises:
-        ClusterNotFoundError: Another one was.
-        KafkaStorageError: The root does not answer, or is away.
-    """
+    """Check that no other cluster was created at the root of one that this process has open."""
     found = read_identity(metadata_root, options)
     if found is None:
         raise KafkaStorageError(

@@ -324,11 +324,7 @@ class DaemonThreads(Executor):
         return job
 
     def begin(self, job: Call[Any]) -> None:
-        """Have a job run.
-
-        Raises:
-            KafkaStorageError: The process can't start a thread.
-        """
+        """Have a job run."""
         job.pool = self
         with self._lock:
             self._taken.add(job)
@@ -449,12 +445,7 @@ def _new_pools(root: str) -> _Pools:
 
 
 def begin(root: str, work: Callable[[], T], seconds: float | None = None) -> Call[T]:
-    """Begin a call to `root` in one of its threads; the caller waits for it `in_time`.
-
-    Raises:
-        KafkaStorageError: The root is away, or the process can't start a thread.
-        ClusterClosedError: This process was forked from one that had used a cluster.
-    """
+    """Begin a call to `root` in one of its threads; the caller waits for it `in_time`."""
     if _process.is_forked:
         raise ClusterClosedError(FORKED)
     _process.has_used = True

@@ -55,11 +55,6 @@ def prepare_root(
 
     A root that an earlier try of this registration has prepared is used as it is; it obeys
     `metadata_roots` from now on.
-
-    Raises:
-        InvalidRootError: It can't be reached or written, or its conditional puts are unsafe.
-        InconsistentClusterIdError: It belongs to another cluster.
-        DuplicateBrokerRegistrationError: It belongs to another broker.
     """
     try:
         create_root(root)

@@ -49,12 +49,7 @@ class ObjectFiles:
     store: Any
 
     def read_file(self, path: str, bytes_max: int) -> bytes:
-        """Return an object's bytes.
-
-        Raises:
-            UnsafeFileError: It has more than `bytes_max`; the rest is not fetched.
-            KafkaStorageError: It is large, and was replaced while it was fetched.
-        """
+        """Return an object's bytes."""
         content = self._beginning(path, min(bytes_max + 1, FETCH_BYTES))
         check_size(len(content), bytes_max, path)
         return content if len(content) < FETCH_BYTES else self._with_rest(path, content, bytes_max)

@@ -60,12 +60,7 @@ class RootIdentity:
 
 
 def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
-    """Return which disk `root` is, or None if it has no ``meta.properties``.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-        InvalidRootError: The file is not a broker's.
-    """
+    """Return which disk `root` is, or None if it has no ``meta.properties``."""
     return _identity_of(read_properties(root, options), root)
 
 
@@ -79,10 +74,6 @@ def write_obeyed(
 ) -> None:
     """Write on a broker's root which metadata roots it obeys, and the cluster's generation:
     processes with a copy, or of an older generation, find them there.
-
-    Raises:
-        KafkaStorageError: It is another disk or none, or it does not answer.
-        RootAccessDeniedError: It obeys none of `registered_voters`, if these are given.
     """
     found = check_directory(root, directory_id, options, registered_voters)
     generation = max(generation, found.generation)
@@ -92,12 +83,7 @@ def write_obeyed(
 
 
 def read_properties(root: str, options: StorageOptions) -> bytes | None:
-    """Return the bytes of a root's ``meta.properties``, or None if it has none.
-
-    Raises:
-        KafkaStorageError: The root does not answer.
-        InvalidRootError: It is no small file.
-    """
+    """Return the bytes of a root's ``meta.properties``, or None if it has none."""
     path = f"{root}/{META_PROPERTIES}"
     try:
         return RootFiles(root, options).read(path, SMALL_FILE_BYTES_MAX)
@@ -166,11 +152,7 @@ def check_directory(
 
 
 def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collection[str]) -> None:
-    """Check that a root of this identity obeys one of the voters that a metadata log ever had.
-
-    Raises:
-        RootAccessDeniedError: It obeys other metadata roots.
-    """
+    """Check that a root of this identity obeys one of the voters that a metadata log ever had."""
     if not found.metadata_roots or not registered_voters:
         return
     ours = [voter.split(":", 2)[2] for voter in registered_voters]  # id:directory:root
@@ -205,12 +187,7 @@ def identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> 
 
 
 def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: BrokerId) -> None:
-    """Check that a root's identity is this broker's.
-
-    Raises:
-        InconsistentClusterIdError: It belongs to another cluster.
-        DuplicateBrokerRegistrationError: It belongs to another broker.
-    """
+    """Check that a root's identity is this broker's."""
     if found.cluster_id != cluster_id:
         raise InconsistentClusterIdError(
             f"the root {root} belongs to cluster {found.cluster_id}, not to {cluster_id}: give"

@@ -145,9 +145,6 @@ def is_one_place(root: str, other: str) -> bool:
 
     A folder's device and inode are compared at this moment only, and kept nowhere: they differ
     between hosts, and after a reboot.
-
-    Raises:
-        KafkaStorageError: A disk does not answer.
     """
     if place_of(root) == place_of(other):
         return True
@@ -258,11 +255,7 @@ def cluster_url(given: object) -> str:
 
 
 def one_root(given: str | os.PathLike[str]) -> str:
-    """Return the URL of one metadata root, normalized.
-
-    Raises:
-        InvalidRootError: It is not the URL of a root, or has a comma in its name.
-    """
+    """Return the URL of one metadata root, normalized."""
     return cluster_url([normalize(given)])
 
 

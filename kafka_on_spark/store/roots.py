@@ -69,7 +69,7 @@ def filesystem(url: str, options: StorageOptions) -> Any:
 @dataclass(frozen=True, slots=True)
 class RootFiles:
     """The few file operations beside Delta's, on one root; each raises KafkaStorageError if the
-    root does not answer.
+    root does not answer, and UnsafeFileError for what is no regular file, or larger than it may be.
     """
 
     url: str
@@ -143,12 +143,7 @@ class RootFiles:
         return within(self.url, read, SHORT)
 
     def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
-        """Yield a file's bytes in order, each piece overwriting the last; one piece on a store.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
-        """
+        """Yield a file's bytes in order, each piece overwriting the last; one piece on a store."""
         count_request("GET", path)
         with self._translating_errors("read", path):
             pieces = self._on(path).pieces(path, bytes_max)

@@ -45,11 +45,7 @@ def check_name(name: object, what: str) -> None:
 
 
 def names_in_environment() -> dict[str, str]:
-    """Return the names of credentials in the environment, by URL prefix.
-
-    Raises:
-        InvalidRequestError: The variable is no list of prefixes and names.
-    """
+    """Return the names of credentials in the environment, by URL prefix."""
     names: dict[str, str] = {}
     for each in os.environ.get(NAMES_VARIABLE, "").split():
         prefix, _, name = each.partition("=")
@@ -248,11 +244,7 @@ def _renamed(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, An
 
 
 def client_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Return delta-rs's options as fsspec's file system for `scheme` takes them.
-
-    Raises:
-        InvalidRootError: A time is no duration, or a key is no JSON.
-    """
+    """Return delta-rs's options as fsspec's file system for `scheme` takes them."""
     given = _short(options)
     result: dict[str, Any] = {"use_listings_cache": False}
     if scheme in ("s3", "s3a"):

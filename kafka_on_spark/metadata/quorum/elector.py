@@ -151,11 +151,6 @@ class Elections:
     def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
         """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
         it once that lasts.
-
-        Raises:
-            RootAccessDeniedError: The leader's root refuses this process, and others hear the
-                leader, or no other voter can lead.
-            QuorumUnavailableError: The time is up, or no majority answers.
         """
         self.committing.unwritable.add(leader)
         keys = self._tables.voters.keys

@@ -86,12 +86,7 @@ class VoterSet:
         return next((each for each in self.voters if each.key.node_id == node_id), None)
 
     def named(self, name: int | str) -> Voter:
-        """Return the voter of an id, or of an id and a directory with a colon between.
-
-        Raises:
-            InvalidRequestError: `name` is neither.
-            VoterNotFoundError: There is no such voter.
-        """
+        """Return the voter of an id, or of an id and a directory with a colon between."""
         node_id, _, directory_id = str(name).partition(":")
         if isinstance(name, bool) or not node_id.isdecimal():
             raise InvalidRequestError(

@@ -157,12 +157,7 @@ class VoterTables:
             self.known = {**self.known, voter.key: voter}
 
     def log_of(self, key: VoterKey) -> VoterLog:
-        """Return a voter's log; a former one's, too.
-
-        Raises:
-            ReplicaLostError: The root has another directory now.
-            KafkaStorageError: It does not answer.
-        """
+        """Return a voter's log; a former one's, too."""
         found = self._logs.get(key)
         if found is None:
             opened = self._open_log(self.known[key])  # without the lock: its root may hang
@@ -376,11 +371,6 @@ def follow(tables: VoterTables, leader: VoterTable, key: VoterKey) -> VoterTable
     Any process does so for any voter, and several at once: who loses a race counts the winner's
     commit. Invariants that these commits keep: Q4 and Q8 (a batch is taken under its leader's mark
     alone).
-
-    Raises:
-        FencedLeaderEpochError, NotLeaderOrFollowerError, InconsistentClusterError: As `adopt`.
-        CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError, ReplicaLostError: A root
-            fails.
     """
 
     def commit(voter: VoterTable) -> VoterTable:

@@ -180,12 +180,7 @@ class CommitFiles:
         return self.files.put_if_absent(path, content, is_flushed=is_flushed)
 
     def read(self, version: int) -> CommitFile | None:
-        """Return a commit file, None if there is none.
-
-        Raises:
-            UnsafeFileError: It is no regular file, or larger than a commit can be.
-            KafkaStorageError: The root does not answer.
-        """
+        """Return a commit file, None if there is none."""
         found = self.files.read_stamped(commit_path(self.uri, version), COMMIT_BYTES_MAX)
         return None if found is None else CommitFile(*found)
 
@@ -322,12 +317,7 @@ def _unsafe_is_damage() -> Iterator[None]:
 
 
 def read_step(log: CommitFiles, version: int) -> tuple[TableCommit, CommitFile] | None:
-    """Return a commit and its file; None if there is none.
-
-    Raises:
-        CorruptLogError: It can't be read as a commit.
-        KafkaStorageError: The root does not answer.
-    """
+    """Return a commit and its file; None if there is none."""
     with _unsafe_is_damage():
         found = log.read(version)
     return None if found is None else (_commit_of(log, version, found.content), found)
