@@ -669,7 +669,10 @@ class Upkeep:
         if scope is None and not done.is_dry_run:
             with self._lock:
                 self._clean_roots(done)
-                self._clean_metadata_roots(done)
+                try:
+                    done.add(_root_row(METADATA, count=self._metadata.clean()))
+                except KafkaOnSparkError as error:
+                    done.add(_root_row(METADATA, error=error.message))
         return done.report()
 
     def _clean_roots(self, done: _Done) -> None:
@@ -687,9 +690,3 @@ class Upkeep:
         for order, found in zip(orders, errors, strict=True):
             if found is not None:
                 done.add(_root_row("", order.broker.broker_id, error=found))
-
-    def _clean_metadata_roots(self, done: _Done) -> None:
-        try:
-            done.add(_root_row(METADATA, count=self._metadata.clean()))
-        except KafkaOnSparkError as error:
-            done.add(_root_row(METADATA, error=error.message))

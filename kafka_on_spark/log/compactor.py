@@ -233,6 +233,8 @@ def _kept(
 GROUP_BYTES_MAX: Final = 2**26
 """Bytes of a group, if segment.bytes allows more: a task has the file in memory that it writes."""
 
+NOTHING_COMPACTED: Final = WorkDone(what="groups of segments compacted")
+
 BYTES_A_KEY: Final = 64
 """What a record takes of log.cleaner.dedupe.buffer.size while its key is looked for."""
 
@@ -254,14 +256,7 @@ def compact_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) ->
     is_left = True
     while is_left and not allowance.is_spent and compacting.run(decided):
         is_left = not compacting.state.compaction.has_finished(decided)
-    return WorkDone(
-        count=compacting.count,
-        what="groups of segments compacted",
-        size_bytes=compacting.size_bytes,
-        written_bytes=compacting.written_bytes,
-        has_advanced=compacting.has_advanced,
-        is_left=is_left,
-    )
+    return replace(compacting.work, is_left=is_left)
 
 
 def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
@@ -289,9 +284,8 @@ class _Compacting:
     changed that, it stops: the next order goes on from what is there.
 
     Attributes:
-        count, size_bytes, written_bytes: Of groups that were rewritten, as in WorkDone.
-        has_advanced: A commit says that the log is compacted further, perhaps of groups in which
-            nothing goes.
+        work: Of groups that were rewritten. It has advanced once a commit says that the log is
+            compacted further, perhaps of groups in which nothing goes.
     """
 
     order: UpkeepOrder
@@ -299,10 +293,7 @@ class _Compacting:
     allowance: Allowance
     replica: ReplicaLog
     state: ReplicaState
-    count: int = 0
-    size_bytes: int = 0
-    written_bytes: int = 0
-    has_advanced: bool = False
+    work: WorkDone = NOTHING_COMPACTED
 
     def run(self, decided: Compaction) -> bool:
         """Go through the log once; return False if the allowance was spent, or others were faster.
@@ -395,9 +386,8 @@ class _Compacting:
         self.state, change = committed(self.replica, decide, self.state)
         if change is None:
             return False
-        self.has_advanced = True
+        self.work = replace(self.work, has_advanced=True)
         if parts is not None and merged is not None:
-            self.count += 1
-            self.size_bytes += sum(part.size_bytes for part in parts)
-            self.written_bytes += merged.size_bytes
+            size_bytes = sum(part.size_bytes for part in parts)
+            self.work = self.work.with_piece(size_bytes, merged.size_bytes)
         return True

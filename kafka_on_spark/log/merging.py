@@ -488,7 +488,7 @@ def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
             size_bytes=sum(map(_size_of, due)),
         )
     while due := merger.due():
-        before = merger.count, len(merger.left_out)
+        before = merger.work.count, len(merger.left_out)
         for run in due:
             if _is_over(allowance, merger):
                 return merger.done(is_left=True)
@@ -496,7 +496,7 @@ def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
             # on.
             if merger.merge(run):
                 allowance.charge(2 * _size_of(run))
-        if before == (merger.count, len(merger.left_out)):
+        if before == (merger.work.count, len(merger.left_out)):
             break  # others have merged them, or the fence has moved
     return merger.done(is_left=bool(merger.due()))
 
@@ -504,7 +504,7 @@ def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
 def _is_over(allowance: Allowance, merger: "_Merger") -> bool:
     """Return whether a visit ends. If it may rewrite anything, it ends with a merge, however long
     it took to find one: otherwise each visit could end with what all others have found."""
-    return allowance.is_spent if merger.count else allowance.bytes_left == 0
+    return allowance.is_spent if merger.work.count else allowance.bytes_left == 0
 
 
 def may_merge(order: UpkeepOrder, state: ReplicaState) -> bool:
@@ -519,6 +519,7 @@ def _size_of(run: Sequence[LogPart]) -> int:
 
 
 WHAT: Final = "merges"
+NOTHING_MERGED: Final = WorkDone(what=WHAT)
 
 ENTRY_BYTES: Final = 64
 """What a producer takes in the file of the producer state, about."""
@@ -550,9 +551,7 @@ class _Merger:
     worker: Worker
     replica: ReplicaLog
     state: ReplicaState
-    count: int = 0
-    size_bytes: int = 0
-    written_bytes: int = 0
+    work: WorkDone = NOTHING_MERGED
     damage: dict[Segment, CorruptLogError] = field(default_factory=dict)
     too_large: set[Segment] = field(default_factory=set)
 
@@ -561,13 +560,7 @@ class _Merger:
         return frozenset(self.too_large.union(self.damage))
 
     def done(self, *, is_left: bool) -> WorkDone:
-        done = WorkDone(
-            count=self.count,
-            what=WHAT,
-            size_bytes=self.size_bytes,
-            written_bytes=self.written_bytes,
-            is_left=is_left,
-        )
+        done = replace(self.work, is_left=is_left)
         segment, error = next(iter(self.damage.items()), (None, None))
         return done if error is None else done.failed(error, segment)
 
@@ -641,6 +634,4 @@ class _Merger:
 
         self.state, change = committed(self.replica, decide, self.state)
         if change is not None:
-            self.count += 1
-            self.size_bytes += _size_of(inputs)
-            self.written_bytes += merged.size_bytes
+            self.work = self.work.with_piece(_size_of(inputs), merged.size_bytes)

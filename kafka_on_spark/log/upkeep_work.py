@@ -86,6 +86,14 @@ class WorkDone:
     is_evidence: bool = False
     suspect: Segment | None = None
 
+    def with_piece(self, size_bytes: int, written_bytes: int) -> Self:
+        return replace(
+            self,
+            count=self.count + 1,
+            size_bytes=self.size_bytes + size_bytes,
+            written_bytes=self.written_bytes + written_bytes,
+        )
+
     def failed(self, error: KafkaOnSparkError, suspect: Segment | None = None) -> Self:
         """Return the same work, which `error`, about the file `suspect`, has ended."""
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR

@@ -669,7 +669,9 @@ def encode_rows(parts: Iterable[pa.Table]) -> tuple[pa.Buffer, int]:
     held: list[pa.Table] = []
     count = held_count = 0
     for part in parts:
-        held.append(_numbered(part, count))
+        deltas = np.arange(count, count + part.num_rows, dtype=np.int32)
+        place = part.column_names.index("offset_delta")  # in the file that they are merged into
+        held.append(part.set_column(place, "offset_delta", pa.array(deltas)))
         count, held_count = count + part.num_rows, held_count + part.num_rows
         if held_count >= SLICE_ROWS:
             writer = writer or pq.ParquetWriter(sink, FILE_SCHEMA, **_MERGED)
@@ -683,13 +685,6 @@ def encode_rows(parts: Iterable[pa.Table]) -> tuple[pa.Buffer, int]:
         _write_group(writer, held)
     writer.close()
     return sink.getvalue(), count
-
-
-def _numbered(table: pa.Table, first: int) -> pa.Table:
-    """Return rows with their places in the file that they are merged into."""
-    place = table.column_names.index("offset_delta")
-    deltas = np.arange(first, first + table.num_rows, dtype=np.int32)
-    return table.set_column(place, "offset_delta", pa.array(deltas))
 
 
 def _expired(table: pa.Table) -> pa.Table:

@@ -387,11 +387,6 @@ class DeltaLog:
 
         On a local disk its folder and the folder's parent are made, and none above: a root that was
         removed must not be created again.
-
-        Raises:
-            CommitConflictError: There is a table.
-            CommitOutcomeUnknownError: The store failed; there may be a table.
-            KafkaStorageError: Nothing was written.
         """
         created = cls(uri, options, is_flushed=is_flushed)
         settings = new_settings(schema, partition_by, configuration)
