@@ -83,7 +83,7 @@ def append(
             has_append_time=staged.is_log_append_time,
         )
     )
-    return replace(_changed(state, "append"), log_end_offset=batch.end_offset, adds=(batch,))
+    return replace(state.changed("append"), log_end_offset=batch.end_offset, adds=(batch,))
 
 
 def append_fetched(
@@ -139,26 +139,8 @@ def append_fetched(
         compaction = compaction.after_fetch(
             leader_compaction, is_first=not state.batches, is_whole=is_whole
         )
-    change = _changed(state, "append_fetched", producers=producers, compaction=compaction)
+    change = state.changed("append_fetched", producers=producers, compaction=compaction)
     return replace(change, log_end_offset=expected, adds=adds)
-
-
-def _changed(
-    state: ReplicaState,
-    operation: str,
-    *,
-    producers: ProducerEntries | None = None,
-    compaction: CompactionProgress | None = None,
-) -> LogChange:
-    """Return a change that keeps all else; what is as it was is not written again."""
-    return LogChange(
-        operation=operation,
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
-        producers=None if producers == state.producers else producers,
-        compaction=None if compaction == state.compaction else compaction,
-    )
 
 
 def adopt(
@@ -193,8 +175,7 @@ def adopt(
             "the replica lacks committed records", end=end_offset, high_watermark=floor
         )
     return replace(
-        _changed(
-            state,
+        state.changed(
             "adopt",
             # What the log is cut of, or has not reached, must not count once it has grown again.
             producers=not_above(state.producers, end_offset),
@@ -244,7 +225,7 @@ def truncate_fully_and_start_at(
     """
     check_not_above(state, leader_epoch)
     return replace(
-        _changed(state, "truncate_fully_and_start_at", producers=producers, compaction=NO_PROGRESS),
+        state.changed("truncate_fully_and_start_at", producers=producers, compaction=NO_PROGRESS),
         log_start_offset=offset,
         log_end_offset=offset,
         leader_epoch=leader_epoch,
@@ -275,7 +256,7 @@ def advance_log_start(
         offset = removed[-1].end_offset
     producers = entries_without(state, removed, registered)
     return replace(
-        _changed(state, "advance_log_start", producers=producers),
+        state.changed("advance_log_start", producers=producers),
         log_start_offset=offset,
         drop_below=offset,
         chain_before=state.chain_kept_from(offset),
@@ -372,7 +353,7 @@ def replace_neighbours(
     check_named_under(merged.segments, leader_epoch)
     ensure(_are_new(state, merged.segments), merged)
     producers = entries_without(state, inputs, registered)
-    change = _changed(state, operation, producers=producers, compaction=compaction)
+    change = state.changed(operation, producers=producers, compaction=compaction)
     return replace(change, merged=merged)
 
 
@@ -383,4 +364,4 @@ def set_compaction(
     check_leader_epoch(state.leader_epoch, leader_epoch)
     if progress == state.compaction:
         return None
-    return _changed(state, "compact", compaction=progress)
+    return state.changed("compact", compaction=progress)

@@ -369,13 +369,7 @@ def fence_producer(
     if fenced != producers.get(producer_id):
         producers = {**producers, producer_id: fenced}
         producers = producers if registered is None else registered.without_expired(producers)
-    return LogChange(
-        operation="fence_producer",
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
-        producers=None if producers is state.producers else producers,
-    )
+    return state.changed("fence_producer", producers=producers)
 
 
 def fence_writer(

@@ -442,6 +442,23 @@ class ReplicaState:
         object.__setattr__(after, "files", files.grown(after.batches))
         return after
 
+    def changed(
+        self,
+        operation: str,
+        *,
+        producers: ProducerEntries | None = None,
+        compaction: CompactionProgress | None = None,
+    ) -> "LogChange":
+        """Return a change that keeps all else; what is as it was is not written again."""
+        return LogChange(
+            operation=operation,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            leader_epoch=self.leader_epoch,
+            producers=None if producers == self.producers else producers,
+            compaction=None if compaction == self.compaction else compaction,
+        )
+
     def removed_by(self, change: "LogChange") -> tuple[LogPart, ...]:
         if change.merged is not None:
             first, end = self._places_of(change.merged)
