@@ -6,7 +6,7 @@ first, the broker leaves the ISRs after. The image alone says which step is next
 controller continues where the last one stopped.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -447,7 +447,7 @@ def continue_draining(image: MetadataImage) -> ControllerResult[list[PartitionKe
     if moved:
         return ControllerResult(records, moved)
     cause = f"broker {names}: draining, leads nothing here and leaves the ISR"
-    for key, partition in _in_sync_on(image, draining):
+    for key, partition in image.partitions_on(*draining, field="isr"):
         leaving = (partition.isr & draining) - {partition.leader}
         rest = partition.isr - leaving
         if leaving and rest and partition.leader is not None:
@@ -506,25 +506,13 @@ def _draining(image: MetadataImage) -> frozenset[BrokerId]:
     )
 
 
-def _in_sync_on(
-    image: MetadataImage, broker_ids: frozenset[BrokerId]
-) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
-    """Yield the partitions in whose ISR some of `broker_ids` are; a leader always is.
-
-    Once they have left, no partition is visited: every pass does this.
-    """
-    for topic_id, topic in image.topics.items():
-        for number, partition in topic.partitions.where("isr", broker_ids):
-            yield PartitionKey(topic_id, number), partition
-
-
 def _hand_over_leaderships(
     image: MetadataImage, records: list[Record], draining: frozenset[BrokerId], cause: str
 ) -> list[PartitionKey]:
     """Append records that move leaderships off `draining` brokers; return the partitions."""
     eligible = image.eligible_brokers() - draining
     moved = []
-    for key, partition in _in_sync_on(image, draining):
+    for key, partition in image.partitions_on(*draining, field="isr"):  # a leader always is in it
         if partition.leader not in draining:
             continue
         # Not elect_leader: if the ISR has no other member, the leader leads on.

@@ -290,9 +290,11 @@ class MetadataImage:
             for number, partition in topic.partitions.items():
                 yield PartitionKey(topic_id, number), partition
 
-    def partitions_on(self, broker_id: BrokerId) -> Iterable[Keyed]:
+    def partitions_on(self, *broker_ids: BrokerId, field: str = "replicas") -> Iterable[Keyed]:
+        """Yield the partitions that have any of the brokers in a field, `isr` or `replicas`; once
+        they have left, none is visited."""
         for topic_id, topic in self.topics.items():
-            for number, partition in topic.partitions.where("replicas", frozenset({broker_id})):
+            for number, partition in topic.partitions.where(field, frozenset(broker_ids)):
                 yield PartitionKey(topic_id, number), partition
 
     def partitions_needing_work(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
