@@ -141,6 +141,8 @@ class TableState:
 
     Attributes:
         version: As of which commit; -1: before the first.
+        tombstones: When files were removed that commits named which were applied: name to ms since
+            1970 UTC. Those of the checkpoint before are not here.
     """
 
     version: int = -1
