@@ -49,7 +49,8 @@ def _put(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange:
 def _under_any_fence(self: Any, inputs: Any, merged: Any) -> None:
     decide = partial(_unchecked, inputs=inputs, merged=merged)
     self.state, change = committed(self.replica, decide, self.state)
-    self.count += change is not None
+    if change is not None:
+        self.work = self.work.with_piece(0, merged.size_bytes)
 
 
 def _again(self: Any, inputs: Any, merged: Any) -> None:
