@@ -122,7 +122,6 @@ def check_with_all(request, spark, uri):
     check_with_delta_spark(spark, table, versions_of(request, table))
 
 
-@pytest.mark.long
 def test_every_engine_finds_the_rows_of_files_that_came_and_went(request, spark, tmp_path, often):
     for seed in range(20 if request.config.getoption("--long") else 1):
         uri = str(tmp_path / "root" / f"{seed}")
