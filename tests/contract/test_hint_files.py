@@ -76,3 +76,17 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path, roots):
     file.write("hint", b"2")
     assert (tmp_path / "elsewhere").read_bytes() == b"1"
     assert list(file.contents("hint")) == [b"2"]
+
+
+def test_what_can_not_be_a_hint_is_passed_over_for_the_next_roots(file, roots):
+    (roots[0] / "hint").mkdir()
+    (roots[1] / "hint").write_bytes(b"1")
+
+    assert list(file.contents("hint")) == [b"1"]
+
+
+def test_a_file_of_a_terabyte_is_not_read(file, roots):
+    with open(roots[0] / "hint", "wb") as large:
+        large.truncate(2**40)
+
+    assert list(file.contents("hint")) == []

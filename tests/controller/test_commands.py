@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.base.errors import (
+    CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidRequestError,
     KafkaOnSparkError,
@@ -32,7 +33,7 @@ from kafka_on_spark.controller.commands import (
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
 from kafka_on_spark.metadata.reports import ReplicaInspection
-from tests.controller.controlled import LEASE_MS, create, pending, run
+from tests.controller.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
 from tests.examples import many
 from tests.fakes import Fault
 
@@ -343,3 +344,20 @@ def test_a_refusal_is_raised_at_the_caller_as_the_same_class(kind):
     assert type(caught.value) is kind
     assert str(caught.value) == "a sentence [offset=3]"
     assert json.loads(text)["code"] == kind.code
+
+
+def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_however_late(world):
+    active, append = world.controller(), world.log.append
+
+    def late(records, *arguments, **named):
+        if not isinstance(records[0], AdminResultRecord):
+            return append(records, *arguments, **named)
+        world.log.append = append
+        serve_requests(active, world.id_source)
+        world.clock.advance(TIMEOUT_MS + 1)
+        raise CommitConflictError("another commit was faster")
+
+    world.log.append = late
+    topic_id = run(world.process("me"), create("orders"), timeout_ms=0)
+
+    assert world.image.topic_ids == {"orders": topic_id}

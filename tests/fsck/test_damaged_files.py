@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from kafka_on_spark.base.errors import ClusterNotFoundError
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
@@ -281,3 +282,38 @@ def test_a_snapshot_above_the_logs_end_is_told_from_a_damaged_one(life):
     assert finding == found(life.fsck(), "I15", path=late.name)
     assert finding.sentence.endswith("it ends above the log's end, and no process reads it")
     late.unlink()
+
+
+def test_another_disk_in_the_place_of_a_brokers_is_absent(life):
+    life.disks.take_away(1)
+    shutil.copytree(life.disks.root(2), life.disks.root(1))
+
+    report = life.fsck()
+
+    [finding] = report.findings
+    assert finding.place.broker_id == 1
+    assert "is not the disk it was" in finding.sentence
+    shutil.rmtree(life.disks.root(1))
+    life.disks.give_back(1)
+
+
+def test_a_hint_at_a_checkpoint_that_is_not_there_is_found(life, follower):
+    [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
+    path.unlink()
+
+    finding = found(life.fsck(), "I15", follower, version=int(path.name[:20]))
+
+    assert finding.sentence.endswith("which is not there")
+
+
+def test_a_snapshot_that_lost_a_pending_request_is_found(life):
+    log = DeltaMetadataLog(str(life.disks.meta), StorageOptions())
+    log.append([AdminRequestRecord(request='{"id": "1"}')], Stamp(time_ms=1), log.end_offset())
+    path = write_snapshot(
+        life, lambda records: [each for each in records if type(each) is not AdminRequestRecord]
+    )
+
+    [finding] = life.fsck().findings
+
+    assert path.name in str(finding)
+    assert "0 requests wait in it, other than the 1 that wait" in finding.sentence

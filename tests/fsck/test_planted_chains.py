@@ -3,7 +3,7 @@
 import pytest
 
 from tests import forging
-from tests.fsck.plants import found
+from tests.fsck.plants import Plant, found, registration
 
 MARK = "registered one"
 LONG = pytest.mark.long
@@ -98,3 +98,16 @@ def test_a_counter_that_says_another_chain_before_the_log_is_found(life, leader)
     version = leader.commit("nothing", chain_high=1, chain_low=2)
 
     assert "chain digest before" in found(life.fsck(), "I15", leader, version=version).sentence
+
+
+def test_a_majority_of_forged_replicas_is_named_too(life, leader):
+    """Two of three have the same forged records: they are the guilty ones."""
+    forged = [each for each in registration(life).replicas if each != leader.broker_id]
+    for broker_id in forged:
+        plant = Plant(life, broker_id)
+        before = change_last_batch(plant, with_header("partition_count", "7"))
+        rechain(plant, before)
+
+    report = life.fsck()
+
+    assert brokers_found(report) == set(forged)

@@ -184,3 +184,13 @@ def test_i15_a_producer_state_that_is_not_the_one_that_counts(upkept, follower, 
 
     found(report, "I15", follower, path=name)
     assert faults(report, follower) == {"I15"}
+
+
+def test_i16_a_log_start_that_moves_without_the_files_below_it(upkept, follower):
+    version = follower.commit("advance_log_start", log_start_offset=22)
+
+    report = upkept.fsck()
+
+    sentence = found(report, "I16", follower, version=version, offset=2).sentence
+    assert sentence == "the batch [2, 4) is kept, and lies below the log start 22"
+    assert faults(report, follower) == {"I16"}

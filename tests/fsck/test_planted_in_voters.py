@@ -8,9 +8,11 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.log.worker import replica_store
+from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.metadata_files import LOG_END_OFFSET, decode_file, encode_file
 from kafka_on_spark.metadata.metadata_root import identity_of
 from kafka_on_spark.metadata.quorum.voter_log import VoterLog
+from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.store.delta.checkpoints import write_checkpoint
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
@@ -204,4 +206,19 @@ def test_i15_a_damaged_file_on_a_voter_that_does_not_lead(base):
 
     finding = one_of(checked(base), "I15")
 
+    assert finding.place.voter_id == NAMES.index(other) + 1
+
+
+def test_i15_a_snapshot_that_says_another_epoch(base):
+    _, (other, _) = leader_of(base)
+    with Cluster.open([base / name for name in NAMES]) as cluster:
+        image = cluster.image
+        log = cluster._metadata.log
+        log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
+    (snapshot,) = (base / other / "snapshots").iterdir()
+    snapshot.rename(snapshot.with_name(f"{image.offset:020d}-{9:010d}.parquet"))
+
+    finding = one_of(checked(base), "I15")
+
+    assert "its name says epoch 0000000009, the log has epoch" in finding.sentence
     assert finding.place.voter_id == NAMES.index(other) + 1

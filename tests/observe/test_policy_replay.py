@@ -9,7 +9,7 @@ from kafka_on_spark.base.errors import InvalidConfigError
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.observe.policy_replay import MIN_ISR, UNCLEAN, replay
-from tests.builders import TOPIC, TOPIC_ID, brokers
+from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
 from tests.controller.lives import life
 
 
@@ -200,3 +200,15 @@ def test_a_single_record_that_is_committed_with_too_few_in_sync_is_refused():
 
     assert replay(lived.batches, {MIN_ISR: "2"}).instead.refused_records == 1
     assert replay(lived.batches, {MIN_ISR: "1"}).instead.refused_records == 0
+
+
+def test_every_election_is_counted():
+    lived = life("1 2 3").append(4)
+    for count in range(5):
+        leader = lived.image.partition(KEY).leader
+        lived.at(10 + 20 * count).fail(leader).at(20 + 20 * count).come_back(leader)
+        lived.isr("1 2 3", "caught up")
+
+    found = replay(lived.batches, {})
+
+    assert (found.recorded.elections, found.instead.elections) == (5, 5)

@@ -5,9 +5,12 @@ import pytest
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     InconsistentClusterError,
+    KafkaStorageError,
     QuorumUnavailableError,
+    ReplicaLostError,
 )
 from kafka_on_spark.metadata.quorum.raft import adopt, fetch
+from tests.voter_fakes import MemoryVoterLog
 
 
 def test_a_decision_is_answered_once_a_majority_holds_it(quorum, process):
@@ -101,3 +104,18 @@ def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process
     quorum.roots[0].is_offline = True
 
     assert process.read(from_offset=3, to_offset=4) == [batch]
+
+
+def test_an_emptied_voter_beside_others_that_do_not_answer_stops_nothing_for_ever(
+    quorum, process, monkeypatch
+):
+    """Of the only voter that is an error on which all has to stop; of one of three it is passing."""
+    end = process.read(from_offset=0)[-1].end_offset
+
+    def read(log, **given):
+        error = ReplicaLostError if log._key == quorum.roots[0].key else KafkaStorageError
+        raise error("not now")
+
+    monkeypatch.setattr(MemoryVoterLog, "read", read)
+    with pytest.raises((ReplicaLostError, KafkaStorageError)):
+        process.read(from_offset=0, to_offset=end)

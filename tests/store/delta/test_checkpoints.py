@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
+from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import read_tombstones
@@ -70,6 +72,27 @@ def test_of_two_committers_the_one_that_has_put_the_due_version_writes_the_check
 
     assert checkpoints(uri) == [11]
     commit(other, other.version)
+
+
+def test_commits_of_other_threads_go_on_while_a_checkpoint_is_written(log, uri, monkeypatch):
+    commit_times(log, 9)
+    write = delta_log.write_checkpoint
+
+    def commit_in_lock():
+        with log.lock:
+            commit(log, log.version)
+
+    def write_after_a_commit(*args):
+        with ThreadPoolExecutor(1) as other_thread:
+            other_thread.submit(commit_in_lock).result(timeout=60)
+        write(*args)
+
+    monkeypatch.setattr(delta_log, "write_checkpoint", write_after_a_commit)
+    log.checkpoint_if_due()
+
+    step = read_checkpoint(RootFiles(uri, OPTIONS), uri, 10)
+    assert dict(step.counters) == {"count": 10}
+    assert opened(uri).counters() == log.counters() == {"count": 11}
 
 
 def test_a_checkpoint_keeps_the_tombstones_of_the_one_before_until_they_expire(uri, monkeypatch):
