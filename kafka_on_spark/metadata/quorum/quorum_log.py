@@ -570,23 +570,37 @@ class QuorumLog:
         return sum(self._of_all(lambda each: each.clean(now_ms)))
 
     def check_writable(self) -> None:
-        """Check that this process may append: to a majority's roots, as far as can be seen without
-        a commit. A leader that alone refuses it is replaced as the commit finds out.
+        """Check that this process may append: to the leader's root, and a majority's, as far as can
+        be seen without a commit. A leader that refuses is replaced as after a commit.
 
         Raises:
-            RootAccessDeniedError: It may not, also with all voters there.
+            RootAccessDeniedError: It may not, also with all voters there; or the leader's root
+                refuses it, and takes commits of others.
         """
-        tables = self.tables
-        led = self.confirmed if tables.is_alone else self.confirm()
-        held, voters = {} if led is None else led.held, tables.voters
-        may_take: set[VoterKey] = set()
-        denials = []
+        start_ms = self._clock.monotonic_ms()
+        while True:
+            began_ms, led = self._clock.monotonic_ms(), self.led
+            if led is None or not self.tables.is_alone:
+                led = self.confirm()
+            try:
+                self.tables.check_writable(led.key)
+                break
+            except RootAccessDeniedError:
+                if self.tables.is_alone:
+                    raise
+                self.elections.wait_for_commits(led.key, began_ms, start_ms + self._patience_ms())
+        if not self.tables.is_alone:
+            self._check_followers_writable(led)
+
+    def _check_followers_writable(self, led: LeaderView) -> None:
+        voters, may_take, denials = self.tables.voters, {led.key}, []
+        held, failures = led.held, self.tables.failures
         # Voters that have just confirmed the leader answer; others may hang.
-        for key in sorted(voters.keys, key=lambda each: -held.get(each, -1)):
+        for key in sorted(voters.keys, key=lambda each: (-held.get(each, -1), each in failures)):
             if voters.is_majority(may_take):
                 return
             try:
-                tables.log_of(key).check_writable()
+                self.tables.check_writable(key)
             except RootAccessDeniedError as error:
                 denials.append(error)
                 continue

@@ -193,6 +193,14 @@ class VoterTables:
         known = voter.seen
         return known if known is not None and voter.is_newest(known) else voter.load()
 
+    def check_writable(self, key: VoterKey) -> None:
+        """Check that a voter's root takes commits, as far as can be seen without one."""
+        try:
+            self.log_of(key).check_writable()
+        except RootAccessDeniedError as error:
+            self.denied[key] = error
+            raise
+
     def commit(
         self,
         table: VoterTable,

@@ -67,8 +67,8 @@ def test_a_process_is_told_by_whom_it_is_denied_once_another_commits_there(quoru
     quorum.clock.on_sleep = meanwhile
     quorum.clock.slept_ms.clear()
 
-    with pytest.raises(RootAccessDeniedError):
-        process.decide("a")
+    with pytest.raises(RootAccessDeniedError, match="root 0"):
+        process.check_writable()
 
     assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
     assert epochs(quorum) == [1, 1, 1]
