@@ -177,6 +177,7 @@ class SentRecord(Future[RecordMetadata]):
         partition: As given; None: by key, or the sticky one.
         size_bytes: Of key, value and headers.
         deadline_ms: When it expires, on the monotonic clock.
+        is_gathered: The accumulator has it, or had it.
         callback: Gets the answer, too.
     """
 
@@ -209,6 +210,7 @@ class SentRecord(Future[RecordMetadata]):
             for name, content in headers:
                 self.size_bytes += len(name.encode()) + len(content or b"")
         self.deadline_ms = 0.0
+        self.is_gathered = False
         self.callback = callback
 
     def refusal(self, limits: TopicLimits, now_ms: int) -> KafkaOnSparkError | None:
@@ -352,15 +354,23 @@ class Accumulator:
         return self.used_bytes + size_bytes + RECORD_OVERHEAD_BYTES <= self._buffer_memory
 
     def add(self, record: SentRecord, now_ms: float, full_bytes: int) -> bool:
-        """Take a record; return whether `due_at_ms` has changed.
+        """Take a record; return whether `due_at_ms` may have changed. One that it has it does not
+        take again.
 
         `full_bytes`: with so many of the topic, the append begins before linger.ms is over.
+
+        An interrupt comes before a record is taken or after it: Python handles signals where a
+        call returns, and between these statements there is none.
         """
+        if record.is_gathered:
+            return True
         topic, held = record.topic, record.size_bytes + RECORD_OVERHEAD_BYTES
-        self.used_bytes += held
-        self._topics[topic].append(record)
-        self._bytes[topic] += held
+        records = self._topics[topic]
         is_first = self._since_ms is None
+        record.is_gathered = True
+        records += [record]
+        self.used_bytes += held
+        self._bytes[topic] += held
         if is_first:
             self._since_ms = now_ms
         if self._is_full or self._bytes[topic] < full_bytes:
@@ -394,7 +404,8 @@ class Accumulator:
     def expire(self, now_ms: float) -> list[Outcome]:
         """Return the outcomes of records that wait beyond their deadlines; they wait no longer.
 
-        Deadlines rise in the order of sends: those that have passed are the first of each topic.
+        Deadlines rise in the order of sends, but for moments between two threads: those that have
+        passed are the first of each topic.
         """
         outcomes = []
         for topic, records in list(self._topics.items()):

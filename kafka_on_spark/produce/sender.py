@@ -45,6 +45,7 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage, id_of_one_r
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.node.node import ID_SOURCE, Node
 from kafka_on_spark.produce.accumulator import (
+    RECORD_OVERHEAD_BYTES,
     TRY_MS_MIN,
     Accumulator,
     AppendNumber,
@@ -424,7 +425,8 @@ class Sender:
         self._unanswered: dict[SentRecord, None] = {}
         # Of each thread in its order, with the time and `full_bytes`: see `add`.
         self._inbox: deque[tuple[SentRecord, float, int]] = deque()
-        self._adding = threading.Lock()
+        self._has_adder = False
+        self._is_taking_in = False
         # Taken twice by one thread if a collection of garbage ends the producer there.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
@@ -449,26 +451,33 @@ class Sender:
         Threads that wait for each other's lock hand the interpreter around, which costs more than
         a record: they leave theirs in the inbox, and the one that adds takes them in. A record may
         wait there, uncounted, where buffer.memory has room for a whole inbox of its size.
+
+        A thread may be interrupted anywhere. What it leaves in the inbox, the next one takes in, or
+        the sender's own thread as it looks.
         """
         gathering, inbox = self._gathering, self._inbox
-        if len(inbox) >= INBOX_MAX or not gathering.has_room(INBOX_MAX * record.size_bytes):
+        inbox_bytes = INBOX_MAX * (record.size_bytes + RECORD_OVERHEAD_BYTES)
+        if len(inbox) >= INBOX_MAX or not gathering.has_room(inbox_bytes):
             with self._lock:
                 if self._is_closing:
                     raise _closed()
+                self._take_in()
                 if not gathering.has_room(record.size_bytes):
                     self._wait_for_room(record.size_bytes)
                 inbox.append(self._given(record, full_bytes))
                 self._take_in()
             return
         inbox.append(given := self._given(record, full_bytes))
-        while inbox and not self._is_closing and self._adding.acquire(blocking=False):
+        # A flag, and no lock: where two threads set it at once, one waits for the other.
+        while inbox and not self._is_closing and not self._has_adder:
             try:
+                self._has_adder = True
                 with self._lock:
                     if not self._is_closing:
                         self._take_in()
             finally:
-                self._adding.release()  # and look again: whoever could not have it has left one
-        # What was left before the flag was set, `begin_close` has taken in.
+                self._has_adder = False  # and look again: who saw it has left a record
+        # What was left before the flag was set, the sender's thread takes in.
         if self._is_closing:
             with self._lock:
                 if given in inbox:
@@ -481,14 +490,20 @@ class Sender:
         return record, now_ms, full_bytes
 
     def _take_in(self) -> None:
-        """Gather what is in the inbox."""
-        while self._inbox:
-            given = self._inbox[0]
-            # Before it leaves: if this thread is interrupted, the end of the producer answers it.
-            self._unanswered[given[0]] = None
-            self._inbox.popleft()
-            if self._gathering.add(*given):
-                self._work.notify()
+        """Gather what is in the inbox, each record once, however often a thread is interrupted: it
+        leaves the inbox last, and `Accumulator.add` knows one that it has."""
+        if self._is_taking_in:  # a collection of garbage sends, in the midst of it
+            return
+        try:
+            self._is_taking_in = True
+            while self._inbox:
+                given = self._inbox[0]
+                self._unanswered[given[0]] = None
+                if self._gathering.add(*given):
+                    self._work.notify()
+                self._inbox.popleft()
+        finally:
+            self._is_taking_in = False
 
     @property
     def _threads(self) -> list[threading.Thread]:
@@ -557,9 +572,7 @@ class Sender:
         if is_forked():
             return  # the threads are the parent's
         with self._lock:
-            if not self._is_closing:
-                self._is_closing = True
-                self._take_in()
+            self._is_closing = True
             self._work.notify_all()
             self._room.notify_all()
 
@@ -575,6 +588,8 @@ class Sender:
         last_ms = None if timeout_ms is None else _clock.monotonic_ms() + timeout_ms
         self._join([self._thread], last_ms)
         self._join(self._retriers, last_ms)  # to which it adds none any more
+        if not any(each.is_alive() for each in self._threads):
+            return 0
         unknown = RequestTimedOutError(
             "the producer was closed in the middle of an append with this record: whether it"
             " will be committed is unknown"
@@ -582,6 +597,7 @@ class Sender:
         closed = ProducerClosedError("the producer was closed before it had sent this record")
         with self._lock:
             self._is_cut_off = True
+            self._take_in()
             not_sent = self._not_sent()
             left = [each for each in self._unanswered if not each.done()]
             self._gathering.take()
@@ -611,6 +627,7 @@ class Sender:
         """Wait until an append is due; return its records by topic, None at the end."""
         with self._lock:
             while not self._is_cut_off:
+                self._take_in()
                 due_ms, now_ms = self._gathering.due_at_ms(), _clock.monotonic_ms()
                 if due_ms is None and self._is_closing and not self._muted:
                     return None

@@ -5,10 +5,10 @@ read: a pipe in its place would hang, a sparse file of a terabyte would exhaust 
 limits a writer to one root could exhaust the memory of every process that reads it. A segment's
 file must have the size that its commit names; a limit here bounds that size, too.
 
-This is the only code that writes, names, deletes, makes and flushes files on local roots. Delta-rs
-writes checkpoints besides, and a process that waits for a lock queues reports in files whose loss
-in a crash costs time only. It is one place so that tests can record what was done, in order, and
-build from the record every state in which a power cut may leave a disk.
+This is the only code that writes, names, deletes, makes and flushes files on local roots, but
+for a process that waits for a lock and queues reports in files whose loss in a crash costs time
+only. It is one place so that tests can record what was done, in order, and build from the record
+every state in which a power cut may leave a disk.
 """
 
 import os

@@ -187,7 +187,7 @@ def normalize(root: object) -> str:
         _check_url(parts)
         text = f"{parts.scheme}://{parts.netloc}{parts.path}"
     if "%" in text:
-        # delta-rs writes to this path, and reads from the decoded one.
+        # Readers of Delta take the path as it is, or decode it.
         raise InvalidRootError(f"{text!r} can't be a root: its name must be without '%'")
     return text
 

@@ -16,7 +16,7 @@ from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
-from tests.fsck.plants import Plant, flip_a_bit, found
+from tests.fsck.plants import Plant, commit_records, flip_a_bit, found
 
 
 def test_an_absent_root_is_one_finding_and_the_others_are_checked(life):
@@ -307,8 +307,7 @@ def test_a_hint_at_a_checkpoint_that_is_not_there_is_found(life, follower):
 
 
 def test_a_snapshot_that_lost_a_pending_request_is_found(life):
-    log = DeltaMetadataLog(str(life.disks.meta), StorageOptions())
-    log.append([AdminRequestRecord(request='{"id": "1"}')], Stamp(time_ms=1), log.end_offset())
+    commit_records(life, AdminRequestRecord(request='{"id": "1"}'))
     path = write_snapshot(
         life, lambda records: [each for each in records if type(each) is not AdminRequestRecord]
     )

@@ -1,4 +1,4 @@
-"""What the system sees is what is recorded: nobody else changes a root, and delta-rs flushes nothing."""
+"""What the system sees is what is recorded: nobody else changes a root."""
 
 import ast
 import json

@@ -229,8 +229,6 @@ class VoterLog:
         seen: The newest version of it that was loaded or committed here.
     """
 
-    # Following
-
     def __init__(
         self, metadata_root: str, identity: MetadataIdentity, options: StorageOptions
     ) -> None:

@@ -12,7 +12,7 @@ So one that can't be read gets another name; its bytes stay.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -33,6 +33,7 @@ from kafka_on_spark.store.delta.delta_files import (
     checkpoint_step,
     checkpoints_in,
     commit_path,
+    commits_in,
     hint_path,
     last_checkpoint,
     log_folder,
@@ -90,10 +91,15 @@ def write_checkpoint(files: RootFiles, uri: str, state: TableState, now_ms: int)
     """Write the checkpoint of a state whose commits are flushed, and then the hint at it.
 
     Raises:
-        CorruptLogError: Neither a checkpoint nor the first commit tells the table's metadata.
-        KafkaStorageError: The root does not answer.
+        CorruptLogError: Neither a checkpoint nor the first commit tells the table's metadata, or
+            nobody could read the checkpoint for its size.
+        KafkaStorageError: The root does not answer, or has another table by now: it was removed,
+            or went back.
     """
-    metadata, tombstones = _before(files, uri)
+    names = files.names(log_folder(uri))
+    if state.version not in commits_in(names):
+        raise KafkaStorageError(f"the commit {state.version} of {uri} is not there any more")
+    metadata, tombstones = _before(files, uri, checkpoints_in(names))
     tombstones = state.lasting(tombstones | state.tombstones, now_ms)
     reader, writer = PROTOCOL
     rows: dict[str, list[Any]] = {
@@ -108,6 +114,8 @@ def write_checkpoint(files: RootFiles, uri: str, state: TableState, now_ms: int)
         ],
     }
     content = _encode(rows)
+    if len(content) > CHECKPOINT_BYTES_MAX:  # no commit may go that only this would sum up
+        raise CorruptLogError(f"a checkpoint would have {len(content)} bytes", path=uri)
     hint = {
         "version": state.version,
         "size": sum(map(len, rows.values())),
@@ -117,7 +125,9 @@ def write_checkpoint(files: RootFiles, uri: str, state: TableState, now_ms: int)
     files.write(checkpoint_path(uri, state.version), content)
     # Not the hint before the checkpoint: some engines open no table with one that misleads.
     files.flush([log_folder(uri)])
-    files.write(hint_path(uri), json.dumps(hint).encode())
+    # A process that was frozen before its write: others have gone on, and cleaned.
+    if last_checkpoint(files, uri) < state.version:
+        files.write(hint_path(uri), json.dumps(hint).encode())
 
 
 def _encode(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> pa.Buffer:
@@ -136,10 +146,12 @@ def _encode(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _before(files: RootFiles, uri: str) -> tuple[Mapping[str, Any], dict[str, int]]:
+def _before(
+    files: RootFiles, uri: str, checkpoints: Iterable[int]
+) -> tuple[Mapping[str, Any], dict[str, int]]:
     """Return the table's metadata and the tombstones by the newest checkpoint that can be read; by
     the first commit, which has no tombstones, if there is none."""
-    for version in sorted(checkpoints_in(files.names(log_folder(uri))), reverse=True):
+    for version in sorted(checkpoints, reverse=True):
         path = checkpoint_path(uri, version)
         with suppress(UnsafeFileError, CorruptLogError, *BAD_JSON):
             content = files.read(path, CHECKPOINT_BYTES_MAX) or b""

@@ -3,8 +3,8 @@
 Delta keeps each commit as a file, so an audit can replay a table's history version by version, back
 to the checkpoint behind which old commits were removed. A part that can't be read is a step, too.
 
-Commits are of reader version 1, writer version 2, and no other field is put in one: delta-rs's
-checkpoints drop what they don't know. What stands in a file is a claim: an action or a field that
+Commits are of reader version 1, writer version 2, and no other field is put in one: checkpoints
+would drop it. What stands in a file is a claim: an action or a field that
 Delta's protocol does not know, a value of another kind and a counter that is set twice are damage.
 """
 
@@ -197,7 +197,8 @@ class TableState:
     def lasting(self, tombstones: Mapping[str, int], now_ms: int) -> dict[str, int]:
         """Return the tombstones that a checkpoint keeps, by the table's setting."""
         words = self.configuration.get(TOMBSTONES_KEPT, "").split()
-        kept_ms = 1000 * int(words[1] if words[1:2] and words[1].isdecimal() else _WEEK_SECONDS)
+        is_ours = len(words) == 3 and words[1].isdecimal() and words[2] == "seconds"
+        kept_ms = 1000 * (int(words[1]) if is_ours else _WEEK_SECONDS)
         return {path: time_ms for path, time_ms in tombstones.items() if time_ms > now_ms - kept_ms}
 
 
@@ -511,8 +512,7 @@ _CHECKPOINT_COLUMNS: Final = (
     *("add.dataChange", "add.stats", "txn.appId", "txn.version", "metaData.configuration"),
     *("protocol.minReaderVersion", "protocol.minWriterVersion"),
 )
-"""What is asked of a checkpoint: a fifth of its 60 columns. Each has a value a row, and there is a
-row for each file that was removed within the last hour."""
+"""What is asked of a checkpoint: not the tombstones, of which there may be an hour's."""
 
 
 def values_in(column: pa.ChunkedArray) -> list[Any]:

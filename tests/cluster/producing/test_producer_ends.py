@@ -3,11 +3,13 @@
 import gc
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,14 +44,48 @@ def test_close_sends_what_has_gathered_and_refuses_what_comes_later(cluster, top
 
 def test_what_a_thread_leaves_for_another_that_is_held_up_is_sent(cluster, topic):
     producer = cluster.producer(**PATIENT)
-    with producer._sender._adding:  # as the other thread has it
-        flushed = producer.send(topic, None, b"flushed")
-        producer.flush(60_000)
-        assert flushed.result(0).offset == 0
-        closed = producer.send(topic, None, b"closed")
-        producer.close()
+    producer._sender._has_adder = True
+    flushed = producer.send(topic, None, b"flushed")
+    producer.flush(60_000)
+    assert flushed.result(0).offset == 0
+    producer._sender._has_adder = True
+    closed = producer.send(topic, None, b"closed")
+    producer.close()
 
     assert closed.result(0).offset == 1
+
+
+def test_an_interrupt_leaves_no_record_of_anybody_without_its_answer(cluster, topic):
+    """At any moment of a send: the thread that it meets may be taking in the record of another."""
+    producer, dice = cluster.producer(linger_ms=5), random.Random(1)
+    sent, ends = [], threading.Event()
+
+    def send_on():
+        while not ends.is_set():
+            sent.append(producer.send(topic, None, b"other"))
+            time.sleep(0.0005)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    other = threading.Thread(target=send_on)
+    other.start()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(200):
+            with suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, dice.uniform(0.0001, 0.003))
+                while True:
+                    producer.send(topic, None, b"mine")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        ends.set()
+        other.join()
+    producer.flush(120_000)
+    producer.close()
+
+    assert all(each.done() and each.exception() is None for each in sent)
+    assert values_of(cluster, topic).count(b"other") == len(sent)
 
 
 def test_a_producer_that_closes_beneath_a_send_takes_its_record_whole_or_not(
