@@ -55,7 +55,12 @@ def of_kind(kind):
     return [vector for vector in VECTORS if vector.kind == kind]
 
 
-@pytest.mark.parametrize("kind", SEEN)
+def by_kind(kind, *others):
+    """Return a case of a kind; compactions take a minute on a busy machine."""
+    return pytest.param(kind, *others, marks=[pytest.mark.long] * (kind == "compaction"))
+
+
+@pytest.mark.parametrize("kind", [by_kind(each) for each in SEEN])
 def test_every_expectation_that_is_compared_fails_when_it_is_wrong(kind):
     compared = 0
     for vector in of_kind(kind)[:12]:
@@ -146,7 +151,7 @@ def right_of(kind):
 
 
 @pytest.mark.parametrize(
-    "kind, place", [(kind, place) for kind, places in ANSWERS.items() for place in places]
+    "kind, place", [by_kind(kind, place) for kind, places in ANSWERS.items() for place in places]
 )
 def test_nonsense_where_the_product_answers_is_noticed(kind, place):
     right = right_of(kind)

@@ -153,6 +153,7 @@ def remove(source):
 @pytest.mark.parametrize(
     "harm, said", [(change, DuplicateSequenceError), (remove, PySparkException)]
 )
+@pytest.mark.long
 def test_a_number_of_which_a_part_stands_is_not_finished_with_other_files(
     spark, disks, tmp_path, monkeypatch, harm, said
 ):

@@ -53,8 +53,8 @@ SMALL = {
     thousand: {"PARTITIONS": 20},
     tools: {"LINES": 2_000, "APPENDS": 2, "IDLE_S": 1},
 }  # fmt: skip
-BY_DEFAULT = ("replicate", "processes", "disk")
-"""Ours and the peer, processes, and a disk; the others with --long."""
+BY_DEFAULT = ("replicate", "disk")
+"""Ours and the peer, and a disk; the others with --long."""
 
 
 @pytest.fixture(scope="module")

@@ -44,6 +44,7 @@ def test_a_table_has_the_last_value_of_each_key_and_changes_lead_to_the_next(ope
     assert rows(cluster.changes("prices", opened.made, then)) == {"a": "2", "b": "1", "c": "1"}
 
 
+@pytest.mark.long
 def test_changes_have_nothing_of_partitions_that_were_added_after_the_later_moment(opened):
     cluster = opened.opened[1]
     cluster.create_topic("grown", partitions=2, replication_factor=1)

@@ -121,6 +121,7 @@ def test_offsets_and_moments_leave_out_segments_and_cut_those_at_the_ends(cluste
     assert values_of(both) == [b"1-0-%d" % place for place in range(4)]
 
 
+@pytest.mark.long
 def test_a_view_stays_as_it_was_made(spark):
     with new_disks() as disks:
         cluster = disks.cluster

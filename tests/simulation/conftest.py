@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SEEDS = 50
+SEEDS = 25
 SEEDS_LONG = 200
 CHUNK = 25
 """Seeds a test."""

@@ -66,6 +66,7 @@ def test_records_are_the_same_in_every_time_zone(spark):
     assert records_in(spark, "Asia/Tokyo", rows) == records_in(spark, "America/New_York", rows)
 
 
+@pytest.mark.long
 def test_records_stand_in_the_order_of_the_file_across_its_middle(spark):
     half = flight_count() // 2
     rows = range(half - 50, half + 50)
