@@ -1,5 +1,5 @@
 """What Kafka's brokers do by themselves: `controller`, `replicate` and `maintain` do a share of it.
-`serve` does all of it until it is told to end; `console` shows a page for as long.
+`serve` does all of it, and `console` shows a page, until they are told to end.
 
 The last two end by os._exit where a thread may hang at a root, which would keep Python from ending.
 """

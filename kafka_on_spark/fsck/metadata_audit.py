@@ -147,9 +147,9 @@ class VoterReader:
     def batches(
         self, end: int, read: set[str], damaged: Callable[..., None]
     ) -> Iterator[MetadataRows]:
-        """Yield the batches up to `end` of the newest version's files but those in `read`, which
-        has those then that were read to their ends. A damaged file is told to `damaged`, unless
-        the table has put its rows into another one meanwhile: then it may be deleted."""
+        """Yield the batches up to `end` of the newest version's files but those in `read`. Add to
+        `read` each file that was read to its end. Call `damaged` for a damaged file, unless the
+        table has put its rows into another one meanwhile: then it may be deleted."""
         taken = {*read}
         while left := self.trace.files.keys() - taken:
             path = min(left)  # names begin with the base offset

@@ -171,7 +171,12 @@ class TableState:
         )
 
     def apply(self, commit: TableCommit) -> None:
-        """Go on to the next version."""
+        """Go on to the next version.
+
+        Raises:
+            CorruptLogError: The commit is not of the next version, or removes a file that is not
+                there.
+        """
         if commit.version != self.version + 1:
             raise CorruptLogError(
                 "a commit does not follow", version=commit.version, expected=self.version + 1
