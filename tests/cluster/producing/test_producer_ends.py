@@ -29,6 +29,15 @@ WAIT_S = 600
 PATIENT = {"linger_ms": 60_000, "delivery_timeout_ms": 120_000}
 
 
+@pytest.fixture
+def uncollected():
+    """Has no garbage collected: what nobody holds any more goes at once, or not in the test."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
 def test_close_sends_what_has_gathered_and_refuses_what_comes_later(cluster, topic):
     producer = cluster.producer(**PATIENT)
     futures = [producer.send(topic, None, b"v") for _ in range(20)]
@@ -55,10 +64,10 @@ def test_what_a_thread_leaves_for_another_that_is_held_up_is_sent(cluster, topic
     assert closed.result(0).offset == 1
 
 
-def test_an_interrupt_leaves_no_record_of_anybody_without_its_answer(cluster, topic):
+def test_an_interrupt_leaves_no_record_of_anybody_without_its_answer(cluster, topic, uncollected):
     """At any moment of a send: the thread that it meets may be taking in the record of another."""
     producer, dice = cluster.producer(linger_ms=5), random.Random(1)
-    sent, ends = [], threading.Event()
+    sent, ends, is_met = [], threading.Event(), threading.Event()
 
     def send_on():
         while not ends.is_set():
@@ -66,6 +75,7 @@ def test_an_interrupt_leaves_no_record_of_anybody_without_its_answer(cluster, to
             time.sleep(0.0005)
 
     def interrupt(*_):
+        is_met.set()  # what it raises may be lost: in a finalizer, Python only prints it
         raise KeyboardInterrupt
 
     other = threading.Thread(target=send_on)
@@ -74,8 +84,9 @@ def test_an_interrupt_leaves_no_record_of_anybody_without_its_answer(cluster, to
     try:
         for _ in range(200):
             with suppress(KeyboardInterrupt):
+                is_met.clear()
                 signal.setitimer(signal.ITIMER_REAL, dice.uniform(0.0001, 0.003))
-                while True:
+                while not is_met.is_set():
                     producer.send(topic, None, b"mine")
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -103,15 +114,6 @@ def test_a_producer_that_closes_beneath_a_send_takes_its_record_whole_or_not(
 
     assert not producer._sender._inbox
     assert values_of(cluster, topic) == []
-
-
-@pytest.fixture
-def uncollected():
-    """Has no garbage collected: what nobody holds any more goes at once, or not in the test."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, topic, uncollected):
