@@ -36,13 +36,7 @@ from kafka_on_spark.cli.verbs import Session, alone
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.metadata.image import id_of_one_run
 from kafka_on_spark.node.node import ID_SOURCE
-from kafka_on_spark.produce.accumulator import (
-    LINGER_MS,
-    TRY_MS_MIN,
-    SlowWord,
-    is_passing,
-    may_stand,
-)
+from kafka_on_spark.produce.accumulator import LINGER_MS, TRY_MS_MIN, is_passing, may_stand
 from kafka_on_spark.produce.append import AppendResult
 from kafka_on_spark.produce.records import INPUT_SCHEMA
 from kafka_on_spark.store.deadlines import SystemClock, pauses_ms
@@ -58,6 +52,9 @@ WIDENING: Final = 8
 PAUSE_MS_MIN = 100
 PAUSE_MS_MAX = 1_000
 """Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
+
+FIRST_TRY_MS: Final = 2_000
+"""Then people are told why it takes longer."""
 
 STANDARD_INPUT: Final = "standard input"
 
@@ -356,12 +353,11 @@ class Appends:
     def _append(self, batch: pa.RecordBatch) -> None:
         """Append a batch, tried for delivery.timeout.ms at most. If it fails, none of it stands,
         unless the error is a CommitOutcomeUnknownError."""
-        began_ms = self.clock.monotonic_ms()
-        end_ms = began_ms + self.delivery_timeout_ms
+        end_ms = self.clock.monotonic_ms() + self.delivery_timeout_ms
         sequence, self._sequence = self._sequence, self._sequence + 1
-        slow, is_unknown = SlowWord(began_ms), False
-        for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
-            try_ms = int(slow.until_ms(end_ms) - self.clock.monotonic_ms())
+        is_unknown = False
+        for tries, pause_ms in enumerate(pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)):
+            left_ms = end_ms - self.clock.monotonic_ms()
             try:
                 result = self.cluster.append(
                     self.topic,
@@ -369,17 +365,17 @@ class Appends:
                     acks=self.acks,
                     producer_id=self._producer_id,
                     sequence=sequence,
-                    timeout_ms=max(try_ms, TRY_MS_MIN),
+                    timeout_ms=max(left_ms if tries else min(left_ms, FIRST_TRY_MS), TRY_MS_MIN),
                 )
             except KafkaOnSparkError as error:
                 is_unknown = is_unknown or _may_stand(error)
-                now_ms = self.clock.monotonic_ms()
-                if not is_passing(error) or end_ms - now_ms <= pause_ms:
+                left_ms = end_ms - self.clock.monotonic_ms()
+                if not is_passing(error) or left_ms <= pause_ms:
                     if is_unknown:
                         raise CommitOutcomeUnknownError(str(error)) from None
                     raise
-                if (word := slow.say(now_ms, end_ms, error)) is not None:
-                    note(f"{self.topic}: {word}")
+                if not tries:
+                    note(f"{self.topic}: tries for {left_ms // 1000} s more: {error}")
                 self.clock.sleep_ms(pause_ms)
             else:
                 self._count(result)

@@ -28,12 +28,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafka_on_spark.base.config import check_acks
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
-    DuplicateSequenceError,
     InvalidConfigError,
     KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
-    OutOfOrderSequenceError,
-    ProducerFencedError,
     RecordExpiredError,
     RequestTimedOutError,
     RootAccessDeniedError,
@@ -63,16 +60,11 @@ TRY_MS_MIN: Final = 1_000
 TRY_MS_MAX: Final = 30_000
 """Answers of a try come together. Source: Kafka's default of request.timeout.ms."""
 
-SILENT_MS: Final = 2_000
-"""So long something is tried before people are told why it takes longer."""
-
 _UNKNOWN: Final = (
     CommitOutcomeUnknownError,
     NotEnoughReplicasAfterAppendError,
     RequestTimedOutError,
 )
-_RUN_IS_LOST: Final = (DuplicateSequenceError, OutOfOrderSequenceError, ProducerFencedError)
-"""None of them befalls a producer whose id is its own: the next append takes another id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,32 +424,6 @@ def expired_count(records: list[SentRecord], now_ms: float, start: int = 0) -> i
     return end - start
 
 
-class AppendNumber(NamedTuple):
-    """Which append of a producer it is: all tries of it have the same number."""
-
-    producer_id: str
-    sequence: int
-
-
-@dataclass(slots=True)
-class SlowWord:
-    """What people are told, once, of an append that takes longer than two seconds."""
-
-    began_ms: float
-    is_said: bool = False
-
-    def until_ms(self, end_ms: float) -> float:
-        """Return when a try must end whose error may be said in time; it all ends at `end_ms`."""
-        return end_ms if self.is_said else min(end_ms, self.began_ms + SILENT_MS)
-
-    def say(self, now_ms: float, end_ms: float, error: KafkaOnSparkError) -> str | None:
-        """Return why it is still tried, and for how long, if that is to be said now."""
-        if self.is_said or now_ms - self.began_ms < SILENT_MS:
-            return None
-        self.is_said = True
-        return f"tries for {max(end_ms - now_ms, 0) // 1000:.0f} s more: {error}"
-
-
 @dataclass(slots=True)
 class ProducerBatch:
     """One partition's records in an append.
@@ -465,6 +431,7 @@ class ProducerBatch:
     Source: org.apache.kafka.clients.producer.internals.ProducerBatch.
 
     Attributes:
+        sequence: Which append of its producer it is: all tries of it have the same number.
         records: What each try brings.
         answered_count: The first ones that have an answer already: they have expired.
         may_be_appended: A try may have appended them.
@@ -474,7 +441,7 @@ class ProducerBatch:
 
     topic: str
     key: PartitionKey
-    number: AppendNumber
+    sequence: int
     records: list[SentRecord]
     answered_count: int = 0
     may_be_appended: bool = False
@@ -493,15 +460,11 @@ class Delivery:
     Attributes:
         batches: Those without an answer, by partition, in the order in which they came.
         is_retried: The first try was made by another delivery.
-        lost_runs: The producer ids under which nothing more can be appended.
-        slow: What is said of it, from the first retry on.
     """
 
     def __init__(self, batches: Iterable[ProducerBatch] = (), *, is_retried: bool = False) -> None:
         self.batches = {each.key: each for each in batches}
         self.is_retried = is_retried
-        self.lost_runs: set[str] = set()
-        self.slow: SlowWord | None = None
         self._outcomes: list[Outcome] = []
         self._answered: list[ProducerBatch] = []
 
@@ -518,23 +481,8 @@ class Delivery:
         return max(first - now_ms, 0)
 
     def try_ms(self, now_ms: float) -> int:
-        """Return how long the next try may take: until the next record expires, within bounds.
-
-        Not only until it is to be said why it takes long, which counts from the first call: a try
-        that is cut short while a root hangs begins the next one at nothing.
-        """
-        self.slow = self.slow or SlowWord(now_ms)
+        """Return how long the next try may take: until the next record expires, within bounds."""
         return int(min(max(self.left_ms(now_ms), TRY_MS_MIN), TRY_MS_MAX))
-
-    def slow_word(self, now_ms: float) -> str | None:
-        """Return why these partitions have no answer yet, if that is to be said now."""
-        for batch in self.batches.values():
-            if batch.last_error is not None and self.slow is not None:
-                end_ms = max(each.records[-1].deadline_ms for each in self.batches.values())
-                word = self.slow.say(now_ms, end_ms, batch.last_error)
-                more = f" (and {len(self.batches) - 1} more)" if len(self.batches) > 1 else ""
-                return word and f"{batch.name}{more}: {word}"
-        return None
 
     def expire(self, now_ms: float) -> None:
         """Answer records beyond their deadlines, and those that wait behind them: these are later,
@@ -606,8 +554,6 @@ class Delivery:
             batch.may_be_appended = batch.may_be_appended or may_be_appended
             if not is_passing(error):
                 self.give_up([batch], _refusal(batch, error))
-            if isinstance(error, _RUN_IS_LOST):
-                self.lost_runs.add(batch.number.producer_id)
 
     def give_up(self, batches: Iterable[ProducerBatch], error: Exception) -> None:
         """Answer all records of some batches with an error: no more tries are made."""

@@ -171,15 +171,14 @@ class ProducerRuns:
         with self._lock:
             return dict(self._mine)
 
-    def forget(self, producer_ids: Iterable[str]) -> None:
-        """Forget the runs of ids under which nobody will append any more.
+    def forget(self, producer_id: str) -> None:
+        """Forget the run of an id under which nobody will append any more.
 
         Of any other id what this process has appended is remembered as long as the process lives:
         the register forgets an id that has expired, and what is tried again then is refused.
         """
         with self._lock:
-            for producer_id in producer_ids:
-                self._mine.pop(producer_id, None)
+            self._mine.pop(producer_id, None)
 
     def adopt(self, runs: Mapping[str, OwnRun]) -> None:
         """Go on with `runs` that another process has begun for the same writer."""

@@ -48,7 +48,6 @@ from kafka_on_spark.produce.accumulator import (
     RECORD_OVERHEAD_BYTES,
     TRY_MS_MIN,
     Accumulator,
-    AppendNumber,
     Delivery,
     Outcome,
     ProducerBatch,
@@ -150,35 +149,19 @@ class ProducerAppends:
 
     Attributes:
         limits: What topics allow, by name, as of the last append or the first send.
-        producer_id: The id of the next append, which no other producer has.
+        producer_id: The id of its appends, which no other producer has.
     """
 
     def __init__(self, node: Node, settings: ProducerSettings) -> None:
         self._node = node
         self._settings = settings
         self.limits: dict[str, TopicLimits] = {}
-        self._begin_run()
-        self._ids = [self.producer_id]
+        self.producer_id = id_of_one_run(ID_SOURCE.new_uuid())
+        self._sequences = count()
         self._asked = (-1, 0)
-        self._leaving = threading.Lock()
-        # A process that makes a producer for each request would remember the runs of all. One that
-        # was left may have an append under way for as long as a thread has this object.
-        weakref.finalize(self, node.part(ProducerRuns).forget, self._ids).atexit = False
-
-    def _begin_run(self) -> None:
-        # As a whole: an id with the sequences of another would have appends called duplicates.
-        producer_id = id_of_one_run(ID_SOURCE.new_uuid())
-        self._numbers = (AppendNumber(producer_id, each) for each in count())
-        self.producer_id = producer_id
-
-    def _leave(self, producer_id: str) -> None:
-        """Append under a new producer id from now on, if this one is in use."""
-        with self._leaving:
-            if producer_id != self.producer_id:
-                return
-            self._begin_run()
-            self._ids.append(self.producer_id)
-        log.warning("a producer can't go on under its id; it takes another: %s", self.producer_id)
+        # A process that makes a producer for each request would remember the runs of all. An append
+        # may be under way for as long as a thread has this object.
+        weakref.finalize(self, node.part(ProducerRuns).forget, self.producer_id).atexit = False
 
     def now_ms(self) -> int:
         """Return the time of a record that is sent now.
@@ -206,7 +189,7 @@ class ProducerAppends:
     ) -> tuple[list[ProducerBatch], list[Outcome]]:
         """Return the batches of the next append of records, by topic; and the outcomes of those
         whose topics are gone. No keyless one goes to a `muted` partition."""
-        image, number = self._node.metadata.image, next(self._numbers)
+        image, sequence = self._node.metadata.image, next(self._sequences)
         batches: list[ProducerBatch] = []
         outcomes: list[Outcome] = []
         for name, records in topics.items():
@@ -216,8 +199,8 @@ class ProducerAppends:
                 self.limits.pop(name, None)
                 outcomes.append(Outcome(records=records, error=error))
                 continue
-            found = _by_partition(topic, records, number, muted)
-            batches += [ProducerBatch(name, key, number, found[key]) for key in sorted(found)]
+            found = _by_partition(topic, records, sequence, muted)
+            batches += [ProducerBatch(name, key, sequence, found[key]) for key in sorted(found)]
         return batches, outcomes
 
     def apart(self, batches: Iterable[ProducerBatch]) -> list[list[ProducerBatch]]:
@@ -252,23 +235,18 @@ class ProducerAppends:
         settle()
         end_ms = self._node.clock.monotonic_ms() + try_ms
         self._append(delivery, staged, settle, end_ms)
-        for producer_id in delivery.lost_runs:
-            self._leave(producer_id)
-        delivery.lost_runs.clear()
 
     def _staged(self, image: MetadataImage, delivery: Delivery, try_ms: int) -> list[_Staged]:
         """Return what can be appended now, staged."""
         staged: list[_Staged] = []
-        by_number = _grouped(delivery.batches.values(), lambda batch: batch.number)
-        for number, batches in by_number.items():
+        by_sequence = _grouped(delivery.batches.values(), lambda batch: batch.sequence)
+        for sequence, batches in by_sequence.items():
             # If the id has expired, another run may go on with an append that none has tried yet.
             is_untried = not any(batch.may_be_appended for batch in batches)
             try:
                 run = self._node.part(ProducerRuns).begin(
                     NextAppend(
-                        producer_id=number.producer_id,
-                        sequence=number.sequence,
-                        is_untried=is_untried,
+                        producer_id=self.producer_id, sequence=sequence, is_untried=is_untried
                     )
                 )
             except KafkaOnSparkError as error:
@@ -394,14 +372,14 @@ def _grouped(
 def _by_partition(
     topic: TopicImage,
     records: Sequence[SentRecord],
-    number: AppendNumber,
+    sequence: int,
     muted: Container[PartitionKey],
 ) -> dict[PartitionKey, list[SentRecord]]:
     numbers = sorted(topic.partitions)
     keys = [PartitionKey(topic.topic_id, each) for each in numbers]
     led = [each for each in keys if topic.partitions[each.partition].leader is not None] or keys
     open_keys = [each for each in led if each not in muted] or led
-    sticky = open_keys[number.sequence % len(open_keys)].partition
+    sticky = open_keys[sequence % len(open_keys)].partition
     split = split_by_partition(records, len(numbers), sticky)
     return {PartitionKey(topic.topic_id, each): split[each] for each in split}
 
@@ -672,6 +650,8 @@ class Sender:
             self._muted.update(delivery.batches)
         # Without the lock: a collection of garbage in a thread that starts may take it.
         for batches in self._appends.apart(left):
+            more = f" (and {len(batches) - 1} more)" if len(batches) > 1 else ""
+            log.warning("%s%s: tries again: %s", batches[0].name, more, batches[0].last_error)
             retried = Delivery(batches, is_retried=True)
             if not self._begin_retries(retried):
                 self._retry_all(retried)
@@ -737,8 +717,6 @@ class Sender:
             self._settle_of(delivery)
             if delivery.batches and not self._is_cut_off:
                 self._try(delivery, delivery.try_ms(_clock.monotonic_ms()))
-                if (word := delivery.slow_word(_clock.monotonic_ms())) is not None:
-                    log.warning("%s", word)
         except Exception as error:  # a bug, as above
             log.exception("a retry of a producer failed")
             delivery.give_up(list(delivery.batches.values()), error)

@@ -12,9 +12,8 @@ from kafka_on_spark.base.errors import (
     RootFullError,
 )
 from kafka_on_spark.cli.lines import line_parser
-from kafka_on_spark.cli.produce import Appends, Chunk
+from kafka_on_spark.cli.produce import FIRST_TRY_MS, Appends, Chunk
 from kafka_on_spark.metadata.metadata_service import MetadataService
-from kafka_on_spark.produce.accumulator import SILENT_MS
 from tests.fakes import FakeClock
 
 LED = SimpleNamespace(leader=1)
@@ -231,6 +230,6 @@ def test_a_chunk_that_takes_long_says_why_once_and_ends_in_time(capsys):
     with pytest.raises(InvalidRequestError, match="line 1 of standard input: no space is left"):
         appends.append_chunk(Chunk([b"x"]))
 
-    assert tries[0] == SILENT_MS
+    assert tries[0] == FIRST_TRY_MS
     assert capsys.readouterr().err.count("no space is left") == 1
     assert clock.monotonic_ms() - began_ms == 10_000

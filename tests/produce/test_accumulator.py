@@ -19,7 +19,6 @@ from kafka_on_spark.base.errors import (
     MessageTooLargeError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
-    OutOfOrderSequenceError,
     ProducerFencedError,
     RecordExpiredError,
     RequestTimedOutError,
@@ -30,9 +29,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import PartitionKey, TopicId
 from kafka_on_spark.produce.accumulator import (
     RECORD_OVERHEAD_BYTES,
-    SILENT_MS,
     Accumulator,
-    AppendNumber,
     Delivery,
     ProducerBatch,
     RecordMetadata,
@@ -44,7 +41,6 @@ from kafka_on_spark.produce.records import TopicLimits
 from tests.builders import staged
 
 TOPIC_ID = TopicId("t1")
-RUN = "a-run"
 
 
 def settings(**given):
@@ -83,8 +79,7 @@ def key(partition=0):
 
 
 def batch(*records, partition=0, sequence=7):
-    number = AppendNumber(RUN, sequence)
-    return ProducerBatch(topic="t", key=key(partition), number=number, records=list(records))
+    return ProducerBatch(topic="t", key=key(partition), sequence=sequence, records=list(records))
 
 
 def answered(partition=0, **answer):
@@ -202,18 +197,6 @@ def expired_of(delivery, now_ms):
     return delivery.take_outcomes()[0]
 
 
-def test_it_is_said_once_after_two_seconds_why_records_have_no_answer_and_for_how_long():
-    delivery = delivery_of([record(deadline_ms=10_000)], [record(deadline_ms=30_000)])
-    silent = delivery.slow_word(0), delivery.try_ms(0)
-    delivery.answer(failed(RootFullError("no space is left"), 1))
-
-    words = [delivery.slow_word(each) for each in (SILENT_MS - 1, SILENT_MS, 5000)]
-
-    assert silent == (None, 10_000)
-    assert words == [None, "t-1 (and 1 more): tries for 28 s more: no space is left", None]
-    assert delivery.try_ms(5000) == 5000
-
-
 # fmt: off
 ERRORS = [
     pytest.param(NotEnoughReplicasError("few"),            True,  False, id="too few replicas"),
@@ -310,18 +293,10 @@ def test_records_that_their_topic_does_not_allow_are_left_out_of_the_next_try():
     assert [each.key for each in answered] == [key(1)]
 
 
-def test_an_answer_about_the_producer_itself_ends_its_run():
-    for error in (OutOfOrderSequenceError("late"), ProducerFencedError("newer")):
-        delivery = delivery_of([record()])
-
-        assert len(outcomes_of(delivery, failed(error))) == 1
-        assert delivery.lost_runs == {RUN}
-
-
 def test_a_delivery_may_have_batches_of_several_appends():
     delivery = Delivery([batch(record()), batch(record(), partition=1, sequence=8)])
 
-    numbers = {each: found.number.sequence for each, found in delivery.batches.items()}
+    numbers = {each: found.sequence for each, found in delivery.batches.items()}
     assert numbers == {key(0): 7, key(1): 8}
 
 

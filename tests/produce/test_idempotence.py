@@ -96,7 +96,8 @@ def test_a_run_under_whose_id_nobody_appends_any_more_is_forgotten(world):
     for producer_id in (OF_ONE_RUN, "p"):
         begin(mine, producer_id, None, 1)
 
-    mine.forget([OF_ONE_RUN, "never begun"])
+    mine.forget(OF_ONE_RUN)
+    mine.forget("never begun")
 
     assert list(mine.own) == ["p"]
 

@@ -147,24 +147,6 @@ def test_a_bug_in_an_append_fails_its_records_and_not_the_producer(cluster, topi
     assert "a producer's append failed" in caplog.text
 
 
-def test_a_producer_that_another_one_fences_takes_another_id(cluster, topic, caplog):
-    with cluster.producer(linger_ms=0) as producer:
-        producer.send(topic, None, b"a").result(WAIT_S)
-        taken = producer._appends.producer_id
-        above = cluster.image.producers[taken] + 1
-        cluster.append(
-            topic, [(None, b"thief")], producer_id=taken, producer_epoch=above, sequence=5
-        )
-        fenced = producer.send(topic, None, b"b")
-        assert type(fenced.exception(WAIT_S)).__name__ == "ProducerFencedError"
-        producer.flush()
-
-        assert producer.send(topic, None, b"c").result(WAIT_S) is not None
-
-    assert "it takes another" in caplog.text
-    assert values_of(cluster, topic) == [b"a", b"thief", b"c"]
-
-
 def test_records_wait_for_a_metadata_root_that_is_away_or_expire(disks):
     cluster = disks.cluster
     cluster.create_topic("orders", replication_factor=3)
