@@ -24,7 +24,6 @@ root's probe answers this process. An error that refuses the request of the call
 """
 
 import logging
-import sys
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -620,10 +619,8 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
 def inspect_findings(node: Node) -> None:
     """Have what this process has found bad inspected a second time, after the answer."""
     inspections = node.part(SecondInspections)
-    # A read that nobody has ended ends with the process, in which no thread starts.
-    if sys.is_finalizing() or inspections.wait_ms() is None:
-        return
-    node.maintenance.promise(inspections, inspections.finish_or_leave)
+    if inspections.wait_ms() is not None:
+        node.maintenance.add({inspections: inspections.finish_or_leave})
 
 
 class TaskFindings:

@@ -4,7 +4,6 @@ Functions of a capability are given a node. State that a capability keeps in a p
 the node: made once, when somebody first asks, and closed with it.
 """
 
-import atexit
 import logging
 import os
 import random
@@ -16,7 +15,6 @@ from functools import cached_property
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from uuid import uuid4
-from weakref import WeakSet
 
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import Clock, IdSource
@@ -124,15 +122,13 @@ class Maintenance:
     while it runs runs once more. In a queue without a bound, a process that appends without pause
     would queue more than one thread does, until memory is full.
 
-    Skipping it costs time only, so a failure is a line in the log. Some is promised: a process that
-    ends without closing its clusters does it, too.
+    Skipping it costs time only, so a failure is a line in the log.
     """
 
     def __init__(self) -> None:
         self._threads = DaemonThreads(1, "maintenance")
         self._lock = Lock()
         self._waiting: dict[Hashable, Work] = {}
-        self._promised: dict[Hashable, Work] = {}
 
     def add(self, works: Mapping[Any, Work]) -> None:
         """Have these done; what waits already is not done twice."""
@@ -148,13 +144,6 @@ class Maintenance:
             log.debug("no maintenance: %s", error)
             with self._lock:
                 self._waiting.clear()
-
-    def promise(self, key: Hashable, work: Work) -> None:
-        """Have this done, also if the process ends before."""
-        _with_promises.add(self)
-        with self._lock:
-            self._promised[key] = work
-        self.add({key: work})
 
     def _run(self) -> None:
         while True:
@@ -173,28 +162,7 @@ class Maintenance:
 
     def close(self) -> None:
         """Do what is due, and take nothing more."""
-        self._promised = {}
         self._threads.shutdown(wait=True)
-
-    def keep_promises(self) -> None:
-        """Do what was promised, in the thread that ends the process."""
-        with self._lock:
-            promised, self._promised = self._promised, {}
-        for work in promised.values():
-            work()
-
-
-# The end of a process concerns all of its clusters.
-_with_promises: Final["WeakSet[Maintenance]"] = WeakSet()
-
-
-def _keep_all_promises() -> None:
-    for each in list(_with_promises):
-        each.keep_promises()
-
-
-# Registered after the pools' own handlers, and so run before them: it needs their threads.
-atexit.register(_keep_all_promises)
 
 
 ID_SOURCE: Final = IdSource(new_uuid=lambda: uuid4().hex, random_below=random.randrange)

@@ -33,14 +33,3 @@ def test_closed_maintenance_takes_nothing_and_nobody_fails():
     maintenance.add({"a": lambda: runs.append("a")})
 
     assert runs == []
-
-
-def test_a_process_that_ends_does_what_was_promised_and_its_thread_did_not_do():
-    runs, maintenance = [], Maintenance()
-    maintenance.close()
-    maintenance.promise("a", lambda: runs.append("a"))
-
-    maintenance.keep_promises()
-    maintenance.keep_promises()
-
-    assert runs == ["a"]

@@ -47,9 +47,6 @@ class Nothing:
     def add(self, works: object) -> None:
         pass
 
-    def promise(self, key: object, work: object) -> None:
-        pass
-
 
 class Decisions(Upkeep):
     """What is decided of topics' cleanup.policy, if anything is in this simulation. In shares no
