@@ -375,7 +375,6 @@ def producer_of(
 
 
 def check_transactional_id(transactional_id: object) -> None:
-    """Check that a transactional id is one."""
     if not isinstance(transactional_id, str) or not transactional_id:
         raise InvalidRequestError(
             f"transactional_id can't be {transactional_id!r}: give a text that only this writer"

@@ -38,7 +38,6 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import (
     BrokerId,
     LeaderEpoch,
-    Offset,
     PartitionKey,
     ProducerEpoch,
     TopicId,
@@ -264,35 +263,6 @@ def is_unreached(rows: Iterable[StagedSegment]) -> bool:
     """
     refusals = [row.refusal for row in rows if row.refusal is not None]
     return bool(refusals) and all(isinstance(each, KafkaStorageError) for each in refusals)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MultiTopicOrder:
-    """One append's order to all its tasks; each task plans the topics that it finds in its rows.
-
-    Attributes:
-        image_offset: The metadata offset whose image all plan on.
-        acks: "all", "1" or "0".
-        now_ms: Timestamp of records without one.
-    """
-
-    cluster_id: str | None
-    image_offset: Offset
-    acks: str
-    has_producer: bool
-    now_ms: int
-    needs_min_isr: bool = True
-
-    def order_of(self, image: MetadataImage, name: str) -> StageOrder:
-        """Return the order for one topic on `image`, which is that of `image_offset`."""
-        return plan_stage(
-            image,
-            image.topic(name),
-            acks=self.acks,
-            has_producer=self.has_producer,
-            now_ms=self.now_ms,
-            needs_min_isr=self.needs_min_isr,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

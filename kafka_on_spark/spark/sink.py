@@ -80,7 +80,6 @@ from kafka_on_spark.produce.idempotence import (
 )
 from kafka_on_spark.produce.records import check_columns, input_batches
 from kafka_on_spark.produce.staging import (
-    MultiTopicOrder,
     ProducerRun,
     StagedTopic,
     StageOrder,
@@ -88,6 +87,7 @@ from kafka_on_spark.produce.staging import (
     decode_topic,
     encode_topic,
     is_unreached,
+    plan_stage,
     stage_records,
     stage_topics,
 )
@@ -120,20 +120,38 @@ _IMAGES: dict[tuple[str, str | None], MetadataImage] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """What the tasks of a write get.
+    """What the tasks of a write get; each plans the topics that it finds in its rows.
 
     Attributes:
-        topics: The order for topics that rows name.
+        image_offset: The metadata offset whose image all plan on.
+        acks: "all", "1" or "0".
+        now_ms: Timestamp of records without one.
         topic: The option's topic, which has an order of its own; None: each row names its own.
         awaits: What a task waits for if it must read the metadata.
     """
 
     root: str
     storage: StorageOptions
-    topics: MultiTopicOrder
+    cluster_id: str | None
+    image_offset: Offset
+    acks: str
+    has_producer: bool
+    now_ms: int
+    needs_min_isr: bool = True
     topic: str | None = None
     order: StageOrder | None = None
     awaits: Awaits = Awaits.NOTHING
+
+    def order_of(self, image: MetadataImage, name: str) -> StageOrder:
+        """Return the order for one topic on `image`, which is that of `image_offset`."""
+        return plan_stage(
+            image,
+            image.topic(name),
+            acks=self.acks,
+            has_producer=self.has_producer,
+            now_ms=self.now_ms,
+            needs_min_isr=self.needs_min_isr,
+        )
 
     def stage(
         self, batches: Iterator[pa.RecordBatch], producer: tuple[str, int] | None, task: int
@@ -142,7 +160,7 @@ class WritePlan:
         if self.topic is None or self.order is None:
 
             def order_of(topic: str) -> StageOrder:
-                return self._as_first_try(self.topics.order_of(self._image(), topic), producer)
+                return self._as_first_try(self.order_of(self._image(), topic), producer)
 
             return stage_topics(order_of, batches, self.storage, task_number=task)
         split = self._as_first_try(self.order, producer)
@@ -173,13 +191,13 @@ class WritePlan:
         return order
 
     def _image(self) -> MetadataImage:
-        cluster = (self.root, self.topics.cluster_id)
+        cluster = (self.root, self.cluster_id)
         known = _IMAGES.get(cluster)
-        if known is None or known.offset != self.topics.image_offset:
+        if known is None or known.offset != self.image_offset:
             known = awaiting(partial(self._image_at_plan, known), self.root, self.awaits)
-            if known.cluster_id != self.topics.cluster_id:
+            if known.cluster_id != self.cluster_id:
                 raise ClusterNotFoundError(
-                    f"the cluster {self.topics.cluster_id} that the write was planned on is gone"
+                    f"the cluster {self.cluster_id} that the write was planned on is gone"
                     f" from {self.root}: write again"
                 )
             _IMAGES[cluster] = known
@@ -187,7 +205,7 @@ class WritePlan:
 
     def _image_at_plan(self, known: MetadataImage | None) -> MetadataImage:
         metadata = metadata_service(self.root, self.storage)
-        return metadata.image_at(self.topics.image_offset, known)
+        return metadata.image_at(self.image_offset, known)
 
 
 class SharedRuns:
@@ -297,24 +315,22 @@ def _plan(
 
     A stream's batch waits for in-sync replicas when it is appended, and is staged without.
     """
-    image = metadata.image
-    topics = MultiTopicOrder(
+    image, (root, storage) = metadata.image, _place(options)
+    plan = WritePlan(
+        root=root,
+        storage=storage,
         cluster_id=image.cluster_id,
         image_offset=image.offset,
         acks=options.acks,
         has_producer=has_producer,
         now_ms=metadata.clock.now_ms(),
         needs_min_isr=not is_stream,
-    )
-    root, storage = _place(options)
-    return WritePlan(
-        root=root,
-        storage=storage,
-        topics=topics,
         topic=options.topic,
-        order=None if options.topic is None else topics.order_of(image, options.topic),
         awaits=Awaits.CLUSTER if is_stream else Awaits.NOTHING,
     )
+    if options.topic is None:
+        return plan
+    return replace(plan, order=plan.order_of(image, options.topic))
 
 
 def _stage(
@@ -327,7 +343,7 @@ def _stage(
         task=task,
         topics=[encode_topic(each) for each in plan.stage(batches, producer, task)],
         query_id=context.getLocalProperty(_QUERY_ID),
-        image_offset=plan.topics.image_offset,
+        image_offset=plan.image_offset,
         host=socket.gethostname(),
     )
 
@@ -430,7 +446,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         options = self._options
         node, known = cached_node(*_place(options))
         is_first = node.made(AppendThreads) is None
-        planned = self._plan.topics.image_offset
+        planned = self._plan.image_offset
         results = _append(
             node,
             options,

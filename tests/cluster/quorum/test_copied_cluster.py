@@ -14,7 +14,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.consume.options import parse_source
 from kafka_on_spark.fsck.cluster_audit import check_cluster
-from kafka_on_spark.produce.staging import MultiTopicOrder
 from kafka_on_spark.spark.sink import WritePlan
 from kafka_on_spark.spark.source import StreamReader
 from kafka_on_spark.store.root_identity import read_identity
@@ -39,12 +38,17 @@ def prod_and_trial(folder, voters):
 
 
 def stage(roots):
-    order = MultiTopicOrder(
-        cluster_id="x", image_offset=0, acks="all", has_producer=False, now_ms=1
-    )
     row = pa.RecordBatch.from_pylist([{"topic": "orders", "key": b"k", "value": b"v"}])
     url = ",".join(map(str, roots))
-    plan = WritePlan(root=cluster_url(url), storage=OPTIONS, topics=order)
+    plan = WritePlan(
+        root=cluster_url(url),
+        storage=OPTIONS,
+        cluster_id="x",
+        image_offset=0,
+        acks="all",
+        has_producer=False,
+        now_ms=1,
+    )
     [staged] = plan.stage(iter([row]), None, 0)
     raise staged.rows[0].refusal
 
