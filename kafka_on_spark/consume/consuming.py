@@ -132,9 +132,7 @@ class Consuming:
 
     Attributes:
         wait: Returns the newest image; it looks for one seldom, and waits out a short outage.
-        liveness: Beats for a consumer with a group.
         is_woken: Ends the wait that is under way, or else the next call. Any thread may set it.
-        paused: Nothing of these partitions is handed out.
         fetch: Whose rows `next_rows` has returned: what they are is void once this is another.
     """
 

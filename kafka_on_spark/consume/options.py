@@ -271,11 +271,8 @@ class SourceOptions:
     Attributes:
         starting: Where a new query, or a batch, begins.
         ending: Where a batch ends; not for streams.
-        as_of: The moment of the past that a batch reads, or None.
         tasks_min: Number of tasks of a batch, about, at least; or None.
         records_max: Records that a task reads at most, or None.
-        group: The consumer group whose offsets the query saves, or None.
-        warnings: Sentences to log once.
     """
 
     cluster: str
@@ -382,13 +379,10 @@ class SinkOptions:
 
     Attributes:
         topic: The topic of all rows; None: each row names its own.
-        producer_id: The producer of an idempotent batch write, or None.
         producer_epoch: The run of a batch write. Of a stream: a number above the epochs of all ids
             that have expired, with which the query goes on if its own has. None: the next epoch.
-        transactional_id: The id whose older writers this one fences, or None.
         expected_offsets: Log ends by topic and partition, for a conditional batch write.
         may_decide: The write may control where nobody does: auto.controller is not off.
-        warnings: Sentences to log once.
     """
 
     cluster: str

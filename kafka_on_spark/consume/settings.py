@@ -23,15 +23,9 @@ class ConsumerSettings:
     """How a consumer reads, by Kafka's names; checked as it is made. `Cluster.consumer` says more.
 
     Attributes:
-        group: Whose offsets it begins at and commits; None: it has none.
-        auto_offset_reset: Where it begins in a partition of which the group has no offset, or one
-            that is out of range: EARLIEST, LATEST or NONE, which fails.
         enable_auto_commit: Whether it commits what was processed; and, as a member that takes a
             partition of which the group has no offset, where it begins: a member that comes later
             begins there, and skips nothing.
-        client_rack: Replicas of this rack are read first; None: the leader is.
-        group_instance_id: Name of a static member, which keeps its partitions while it restarts.
-        group_remote_assignor: The assignor that it asks for; None: the cluster's first.
 
     Raises:
         InvalidConfigError: A value is not allowed.

@@ -117,7 +117,6 @@ class ForcedElectionsReport:
     """What a new generation could do.
 
     Attributes:
-        fenced_count: Replicas that were fenced.
         proven: Partitions whose leader proved to have all committed records.
         unclean: Partitions whose leader may lack some.
         leaderless: Partitions of which no replica answered.

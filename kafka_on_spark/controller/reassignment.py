@@ -364,9 +364,6 @@ class PlannedMove:
     """What changes for one partition.
 
     Attributes:
-        name: The partition.
-        replicas: As they are, in order of preference.
-        target: As they would be.
         bytes_moved: Bytes that the added replicas copy.
     """
 

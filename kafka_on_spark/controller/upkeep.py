@@ -135,12 +135,7 @@ class UpkeepRow:
         topic: The topic's name; empty: it concerns a broker's root.
         partition: The partition's number; -1: it concerns a broker's root.
         broker_id: The replica, or the root; None: the metadata log.
-        kind: The kind of work.
         count: Pieces of work that were done; in a dry run, that are due.
-        what: What the pieces are.
-        size_bytes: Bytes that they were about.
-        is_left: More is due.
-        error: What went wrong; empty: nothing.
     """
 
     topic: str

@@ -68,8 +68,6 @@ class Tasks:
     """Runs tasks.
 
     Attributes:
-        worker: This process's own.
-        threads: Of this process.
         executors: Where tasks run; None: in `threads`.
     """
 
@@ -176,15 +174,11 @@ class Node:
     """One process of a cluster. Threads may share it. `parts` take the place of what would be made.
 
     Attributes:
-        metadata: The image, and commits to it.
         clock: Says the time of what this process commits and appends.
-        tasks: Runs tasks, here or on executors.
         options: Credentials of all roots.
         controller_id: A name for this process that no other process has.
-        counts: What it has counted and timed.
         ids: Where its decisions take ids from.
         random: Returns [0, 1): jitter between tries.
-        host: The name of its machine.
         caller: The process there, in words.
         maintenance: Does what is due, after answers were given.
     """

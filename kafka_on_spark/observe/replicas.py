@@ -348,7 +348,6 @@ class PartitionComparison:
     """The comparison of all replicas of one partition below its high watermark.
 
     Attributes:
-        partition: Its number.
         replica_count: Replicas that were read.
         batch_count: Batches below the high watermark, in the replica that has the most.
         read_bytes: Bytes of segments read, in all replicas.

@@ -69,16 +69,7 @@ _UNKNOWN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """How a producer sends. Source: org.apache.kafka.clients.producer.ProducerConfig.
-
-    Attributes:
-        acks: "all" or "1".
-        linger_ms: How long records gather before an append begins. Source: linger.ms.
-        batch_size: Bytes a partition that begin it earlier. Source: batch.size.
-        buffer_memory: Bytes of all records without an answer. Source: buffer.memory.
-        max_block_ms: How long `send` waits for room in it. Source: max.block.ms.
-        delivery_timeout_ms: From a record's send to its answer. Source: delivery.timeout.ms.
-    """
+    """How a producer sends. Source: org.apache.kafka.clients.producer.ProducerConfig."""
 
     acks: str
     linger_ms: int
@@ -161,16 +152,10 @@ class SentRecord(Future[RecordMetadata]):
     cancelled.
 
     Attributes:
-        topic: The topic's name.
-        key: None for a keyless record.
-        value: None for a tombstone.
-        headers: Names and values; None without any.
-        timestamp_us: Create time, µs since 1970 UTC.
         partition: As given; None: by key, or the sticky one.
         size_bytes: Of key, value and headers.
         deadline_ms: When it expires, on the monotonic clock.
         is_gathered: The accumulator has it, or had it.
-        callback: Gets the answer, too.
     """
 
     def __init__(
@@ -281,7 +266,6 @@ class Outcome:
         partition: None if none was chosen.
         base_offset: Offset of the first; None with an error, or if retention has removed them.
         append_time_ms: Their timestamp, where the time of the append counts.
-        error: Why they are not acknowledged, or None.
     """
 
     records: Sequence[SentRecord]
@@ -432,10 +416,8 @@ class ProducerBatch:
 
     Attributes:
         sequence: Which append of its producer it is: all tries of it have the same number.
-        records: What each try brings.
         answered_count: The first ones that have an answer already: they have expired.
         may_be_appended: A try may have appended them.
-        last_error: Of the last try.
         behind: Later records that wait for their answer, in the order of their sends.
     """
 

@@ -146,9 +146,6 @@ class AppendRounds:
     `may_decide`: it may control where nobody does. `reached_elsewhere`: brokers that its tasks on
     other hosts have written to. `take` gets each batch as soon as it has its answer: others may
     wait for long.
-
-    Attributes:
-        batches: Its partitions, in order.
     """
 
     def __init__(

@@ -72,7 +72,6 @@ class Wait:
 
     Attributes:
         partition: Its registration at the last try.
-        error: What that try met, in words.
         refused: Members of the ISR whose roots had no room or were read-only, or who have no
             replica yet, which may be for that.
         size_bytes: Of the files that the append writes there.

@@ -80,7 +80,6 @@ class OwnRun:
     """A run that a process has begun.
 
     Attributes:
-        producer_epoch: Its epoch.
         last: The highest sequence that it has begun to append.
         is_only: No other run had the id since it was new, or came back: so what was appended under
             it since is up to `last`.

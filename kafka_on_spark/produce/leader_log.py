@@ -62,7 +62,6 @@ class PartitionBatch:
     `acks` asks, or with an error: it was refused, or its outcome is unknown.
 
     Attributes:
-        key: The partition.
         staged: Its files, in task order.
         holders: Replicas whose folders have all the files.
         expected_offset: Append only if the log ends there; None: wherever it ends.
@@ -75,10 +74,8 @@ class PartitionBatch:
         running: That try, until its end was seen.
         result: What came of its last try that has ended; None: none has.
         leader: Where the replica is that it went to.
-        log: That replica's log.
         replicas: Where that replica is, and those that were to fetch it from there.
         appended: How that log was seen with it; None if the try did not get so far.
-        is_answered: It is.
         base_offset: Answered: the offset of its first record; None if it is a duplicate whose
             header the log no longer has, and not its producer's last append.
         append_time_ms: Answered: its records' timestamp, if the time of their append counts

@@ -99,7 +99,6 @@ class PartitionTarget:
             leader, the whole ISR.
         others: The rest of the ISR, written to if none of `replicas` can be reached, so that the
             next leader has the records; empty for acks=0, which waits for no error.
-        has_leader: The partition has a leader.
     """
 
     leader_epoch: LeaderEpoch
@@ -139,9 +138,7 @@ class StagedSegment:
         partition: -1 with a refusal of all records.
         segment: The file; None with a refusal.
         payload_digest: Of its records; of files that are written at once the first has that of all.
-        has_keyless: One of them has no key.
         holders: Brokers whose roots have it.
-        refusal: Why the task refused, or None.
     """
 
     partition: int
@@ -176,8 +173,6 @@ class AppendPlan:
     Attributes:
         topic_id: The topic's id; a topic created later under the same name has another.
         acks: "all", "1" or "0".
-        producer: The producer's run, or None.
-        writer: The writer under a transactional id, or None.
         expected_offsets: Log ends by partition, for a conditional append.
         timeout_ms: Source: delivery.timeout.ms.
         may_decide: The append may control where nobody does: auto.controller is not off.

@@ -124,7 +124,6 @@ class WritePlan:
 
     Attributes:
         image_offset: The metadata offset whose image all plan on.
-        acks: "all", "1" or "0".
         now_ms: Timestamp of records without one.
         topic: The option's topic, which has an order of its own; None: each row names its own.
         awaits: What a task waits for if it must read the metadata.
