@@ -2,15 +2,13 @@
 
 A query's offset is one consistent cut over all partitions that it reads. As JSON it is Kafka's,
 ``{"flights": {"0": 23}}``, with one more key, which no topic can have: ``"$cut"`` has the cluster,
-the metadata offset, the topic ids and the unclean generations. So a query notices that a topic or
-partition was removed and made again, or that an election was unclean: it fails, in the words of
-Spark's Kafka source (KAFKA_DATA_LOSS.*), or continues with the records that are left if
-`failOnDataLoss` is off. Keys are sorted: Spark compares offsets as JSON texts.
+the metadata offset, the topic ids and the unclean generations. So a query notices what was removed
+and made again, or led uncleanly: it fails, in the words of Spark's Kafka source
+(KAFKA_DATA_LOSS.*), or continues with the records that are left if `failOnDataLoss` is off. Keys
+are sorted: Spark compares offsets as JSON texts.
 
-A batch ends at the high watermarks of all partitions in one image, or at less by
-`maxOffsetsPerTrigger`, `minOffsetsPerTrigger` and `maxTriggerDelay`. The end moves only when a
-partition of the query moves, or when a loss must be reported to the query. Pure. Source:
-KafkaOffsetReaderAdmin, KafkaMicroBatchStream.rateLimit and delayBatch.
+The end of a batch moves only when a partition of the query moves, or when a loss must be reported
+to the query. Pure. Source: KafkaOffsetReaderAdmin, KafkaMicroBatchStream.rateLimit and delayBatch.
 """
 
 import math

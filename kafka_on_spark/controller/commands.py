@@ -1,18 +1,15 @@
 """The commands that people give: decided here if nobody controls the cluster, else by request.
 
-A command has a name, and the decision that it stands for. There is one table for both ways. Without
-a controller, claim, decision and resignation are one commit. While a controller holds the lease,
-the command is an AdminRequestRecord in the log, which the controller decides, and this process
-waits for its result. So a command is a name and arguments, and the deciding process supplies uuids
-and random numbers. The decision on a request and its AdminResultRecord are one commit: a request
-with a result is never run again, and a result stands for what is done. A refusal travels as Kafka's
-code and a sentence.
+A command has a name, and the decision that it stands for. Without a controller, claim, decision and
+resignation are one commit. While a controller holds the lease, the command is an AdminRequestRecord
+in the log, which the controller decides, and this process waits for its result. So a command is a
+name and arguments, and the deciding process supplies uuids and random numbers. The decision and its
+AdminResultRecord are one commit: a request with a result is never run again.
 
 If the lease is not renewed for as long as it lasts, by this process's own clock, this process
-decides its own request, as it decides a command without a controller. A request without an answer
-in time is withdrawn, so that it is certain what was done. A metadata root that goes away once the
-request is in the log is waited for; if it stays away, the outcome is unknown: the request may be
-run yet.
+decides its own request. A request without an answer in time is withdrawn, so that it is certain
+what was done. A metadata root that goes away once the request is in the log is waited for; if it
+stays away, the outcome is unknown: the request may be run yet.
 """
 
 import json

@@ -2,18 +2,13 @@
 
 Kafka's PartitionChangeBuilder: a decision says who leaves, joins or is lost; what follows from that
 stands here. A partition without a leader is led from its ISR or ELR, else by a replica that proves
-its log. The register's high watermark is the true one, so a replica that proves to have it has
-every committed record, and may lead without loss although it was out of sync. Kafka decides by the
-last replica standing instead. If no replica can prove it, records are lost: that needs a setting
-(KIP-106) or a request, and the change says which offsets are lost (KIP-320, KIP-841). Preferred
-leaders lead again by request, or where a broker lacks too many leaderships
-(auto.leader.rebalance and leader.imbalance.per.broker.percentage).
+its log (docs/design/006), else uncleanly, by a setting (KIP-106) or a request; then the change says
+which offsets are lost (KIP-320, KIP-841). Preferred leaders lead again by request, or where a
+broker lacks too many leaderships.
 
-A replica is lost by the verdict of two inspections, or because a person says so. It keeps its uuid,
-or stands in `former_uuids` once it is created again, until the new incarnation is in sync. Until
-then nothing of it is removed, and it may be restored as it is: its disk is the one that the broker
-has, its log proves to have all that is committed, and each file that it names exists with the
-content that its name says.
+A replica that is lost keeps its uuid, or stands in `former_uuids` once it is created again, until
+the new incarnation is in sync. Until then nothing of it is removed, and it may be restored as it
+is, if its log proves to have all that is committed, and all of its files are whole.
 
 `eligible` brokers are registered, unfenced and not shutting down. The chosen leader proves its log
 when it fences its table.

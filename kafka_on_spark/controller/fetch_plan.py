@@ -1,9 +1,7 @@
 """The fetches of a round: which are planned, which wait for a back-off or a throttle (KIP-73).
 
-A fetch runs under the image that it was planned on, and may have been refused because the metadata
-has moved on since. A back-off spares a root that does not answer, and the rounds that would wait
-for it. It belongs to one leadership: a newer one is tried at once
-(AbstractFetcherThread.delayPartitions).
+A back-off spares a root that does not answer, and the rounds that would wait for it. It belongs to
+one leadership: a newer one is tried at once (AbstractFetcherThread.delayPartitions).
 
 A fetch keeps to its leader's rate, its follower's, and that of the move it is part of
 (kafka-reassign-partitions --throttle). A rate is a quota of the job, not of a task: the driver
@@ -11,8 +9,7 @@ shares out what has accrued before the tasks run, and charges what they copied a
 is copied whole, so a quota may go into debt by part of a batch; fetches wait until the debt is made
 up. Kafka's rates are a broker's; a job that keeps to a rate in sum keeps to it at every broker.
 
-No decision rests on back-offs and quotas: if the process ends, that costs one early fetch a
-back-off, and at most one second's bytes a quota.
+No decision rests on back-offs and quotas.
 """
 
 import threading

@@ -4,20 +4,15 @@
 controller's pass and a sweep run them. Of a lost replica each file is read: headers alone would
 prove a table whose files are gone or damaged, and that may be why the replica was called lost.
 
-When a replica is bad (I22, I23). One process must find the same twice, some time apart. A finding
-is a replica's uuid and the file that is missing or wrong; without a file it is about the log. One
-finding changes nothing: it may have met a disk that was just going away, a stale listing or an old
-image. The same process inspects the replica again, replica.verdict.delay.ms later: on a newer
-image, with nothing cached, on the same disk before and after; a file counts only if the log names
-it before and after. If that finds the same, the replica is lost. No clock makes a verdict safe: the
-time between the two only lets pass what passes. Safety rests on the second reading, which proves
-what it says by itself.
+When a replica is bad (I22, I23). One finding, a replica's uuid and the file that is missing or
+wrong, or the log, changes nothing: it may have met a disk that was just going away, a stale listing
+or an old image. The same process must find the same again, replica.verdict.delay.ms later: on a
+newer image, with nothing cached, on the same disk before and after; a file counts only if the log
+names it before and after. The time between the two only lets pass what passes: the second reading
+proves what it says by itself. Until then this process neither counts the replica nor proposes it as
+a leader; of other processes it uses no findings.
 
-From the first finding on this process neither counts the replica nor proposes it as a leader. It
-remembers findings until it has inspected again; of other processes it uses none.
-
-An error of a read says that a replica is away, never that it is bad, however long it lasts: the
-replica is not lost, and rejoins like any follower once it can be read. A follower leaves the ISR by
+An error of a read says that a replica is away, never that it is bad. A follower leaves the ISR by
 its lag; a leader would stop its partition for ever. So another member leads, and the ISR goes on
 without it, once every inspection has failed for a whole session, at least three of them, and the
 root's probe answers this process. An error that refuses the request of the caller is not counted.

@@ -5,11 +5,9 @@ its broker fails or drains, or an append goes on without it (`brokers`), and a l
 can't be read. Lag in time needs no heartbeat: it is now minus the append time of the first batch
 that a follower lacks. A wrong clock moves a follower out or in at another time; it loses nothing.
 
-One commit has the decisions of all partitions. Each is independent: a report that is not current
-any more leads to nothing, and does not affect the others.
-
-Reports may be queued as bytes for the process that holds the commit lock. Damaged bytes, or another
-version's, hold none: the process that queued them decides on its own.
+Each partition is independent: a report that is not current any more leads to nothing, and does not
+affect the others. Of queued bytes that are damaged, or another version's, the process that queued
+them decides on its own.
 """
 
 import json

@@ -1,21 +1,19 @@
 """The tables of replicas: made by the commit that says where they are, removed once unassigned.
 
-An empty table is created first, then one metadata commit says on which disk it is. Only a replica
-whose directory is null may be created. Before that commit nothing is appended to it or counted, so
-a try that fails halfway only leaves an empty table.
+An empty table is created first, then one metadata commit says on which disk it is. Before that
+nothing is appended to it or counted, so a try that fails halfway only leaves an empty table.
 
 To remove, a root is listed first, then the process catches up on the metadata, and it removes only
-listed tables whose replicas once were assigned and are not now. That is safe by one invariant: a
-replica uuid is created with its assignment, and once it is unassigned it is never assigned again
-(I18, I19). A replica that was lost and created again stays assigned until its new incarnation is in
-sync: until then it stands in `former_uuids`. "Was assigned, and is not any more" is therefore true
-for ever once it is true: a process that removes a table late, on an old image or as a deposed
-controller, removes nothing that is in use. A uuid that the log does not know is left alone: a later
-piece of the log may have it.
+listed tables whose replicas once were assigned and are not now. A replica uuid is created with its
+assignment, and once it is unassigned it is never assigned again (I18, I19); one that was lost and
+created again stays assigned until its new incarnation is in sync. So "was assigned, and is not any
+more" is true for ever once it is true: a process that removes a table late, on an old image or as a
+deposed controller, removes nothing that is in use. A uuid that the log does not know is left alone:
+a later piece of the log may have it.
 
 A table whose removal is lost, or whose disk is away, is found again by a full listing of each
-broker that this process has not listed since it came back. Readers have file.delete.delay.ms to
-finish. The root of an unregistered broker is never listed: it is emptied before.
+broker that this process has not listed since it came back. The root of an unregistered broker is
+never listed: it is emptied before.
 """
 
 import logging

@@ -6,10 +6,7 @@ ring, by topic id and number, and rounds go along it: each inspects as large a p
 the ring by its place. One fixed by the clock would be the same at each run of a cron job.
 
 For everything but inspections a partition is visited earlier if it has changed, if its last visit
-said so, or if this process has not visited it (`DueTimes`, one for each kind of work). What a
-process remembers of that is its own.
-
-The roots of brokers are cleaned once an hour.
+said so, or if this process has not visited it (`DueTimes`, one for each kind of work).
 
 A process that ends leaves a hint for the next one, in `sweep.json` on a metadata root: how far
 the cursor is, when work had its share of time, and when roots were cleaned. Any process replaces

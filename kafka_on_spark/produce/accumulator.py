@@ -3,13 +3,12 @@ what waits behind that.
 
 Apart from the threads that send (sender.py), and without a lock or a clock: they have both.
 
-What gathers while an append is under way goes with the next one. What a try refuses, or leaves of
-unknown outcome, is tried again under the same sequence, so that what an earlier try has appended is
-found. As long as no try may have appended a partition's records, those that expire, or that their
-topic does not allow any more, are left out of the next one. Afterwards all of them stay in it: a
-retry must bring the same records. Meanwhile its partition is muted: a later append that lands first
-would make them fail. What is sent to it waits, and goes with the first append afterwards; the other
-partitions go on.
+What a try refuses, or leaves of unknown outcome, is tried again under the same sequence, so that
+what an earlier try has appended is found. As long as no try may have appended a partition's
+records, those that expire, or that their topic does not allow any more, are left out of the next
+one; afterwards a retry must bring the same records. Meanwhile its partition is muted: a later
+append that lands first would make them fail. What is sent to it waits, and goes with the first
+append afterwards.
 
 Source: org.apache.kafka.clients.producer.internals.RecordAccumulator.
 """

@@ -1,9 +1,6 @@
 """Runs of producers and writers, and where an earlier try of an append may stand. Whether a log has
 an append already `log/producer_state.py` decides.
 
-A run takes the next epoch, and fences earlier runs. Before the first commit of an append its
-earlier tries are looked for.
-
 Logs forget what they knew of an id that has expired, so an append from before would stand twice.
 The epoch does not show it: a process that comes late from an old checkpoint takes the next epoch,
 as each new run does. So an id that comes back has a first sequence in the register, for all

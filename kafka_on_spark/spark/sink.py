@@ -6,26 +6,17 @@ query's last one, so the logs know what records it had; one that they know by it
 from an older checkpoint, with records that nobody has compared, and is refused. An abort deletes
 nothing, because Spark calls it with the same messages after a commit whose outcome is unknown.
 
-One writer stages a stream's batch, and another one, in another process, appends it: the plan comes
-with the messages. Spark creates both again for each batch, so what a run has open is in a module
-global. That can go once Spark keeps a writer for a run.
-
-Executors' tasks stage their rows topic by topic. A worker runs many tasks, and Spark keeps nothing
-for it between two: so the image that they share is in a module global. That can go once a worker
-can hold a value of ours.
-
-Spark keeps the processes in which writes are planned and committed, and ends them after a minute
-without work. They cache the clusters that they have open: a write that finds its cluster in the
-cache reads what is new in the metadata log; a write that opens it reads all of the log since its
-snapshot. A caller gets what it would get by opening the cluster: if another one stands in its
-place, or the metadata can't be read, it is opened again, and that says what is wrong. Each of these
-processes has one task at a time.
+Spark makes a writer for each batch, which plans, and another one, in another process, that appends;
+and it keeps nothing for a worker between two tasks. So module globals hold the clusters that a
+process has open, what a run has open, and the image that a worker's tasks plan on. They can go once
+Spark keeps a writer for a run, and a value for a worker. A cached cluster is caught up, which
+is less than to read all of its log since the snapshot; if another one stands in its place, or the
+metadata can't be read, it is opened again, and that says what is wrong.
 
 Spark gives a batch to any idle worker, so that two queries of a driver swap theirs, and a run that
 has an epoch for each worker would fence itself. So the workers of one driver tell each other the
 epochs of a query's run, by a file named by the run in the folder that Spark makes for the driver
-and removes with it. Only workers of this driver find it, and another run of the same query, here or
-elsewhere, still takes an epoch of its own.
+and removes with it. Another run of the same query, here or elsewhere, takes epochs of its own.
 """
 
 import json
