@@ -12,7 +12,7 @@ from os import PathLike
 from typing import NoReturn, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import BrokerId, Clock, ControllerEpoch, DirectoryId, Offset
+from kafka_on_spark.base.ids import BrokerId, Clock, ControllerEpoch, DirectoryId
 from kafka_on_spark.cli.verbs import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
@@ -20,8 +20,9 @@ from kafka_on_spark.controller.commands import Command, to_json
 from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.quorum.voter_changes import voters_record, with_new_voter
-from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import ControllerRecord, Record
 from kafka_on_spark.node.node import ID_SOURCE
+from kafka_on_spark.observe.what_if import decided
 from kafka_on_spark.store.counts import COMMAND, DESCRIBE
 from kafka_on_spark.store.root_urls import one_root
 
@@ -110,12 +111,7 @@ class DryRunMetadata:
     ) -> T:
         result = decide(self.image)
         if result.records:
-            batch = MetadataBatch(
-                base_offset=Offset(self.image.offset),
-                stamp=Stamp(time_ms=self._clock.now_ms()),
-                records=tuple(result.records),
-            )
-            self.image = self.image.replay(batch)
+            self.image = decided(self.image, result.records, self._clock.now_ms())
             self.decided.extend(
                 each for each in result.records if not isinstance(each, ControllerRecord)
             )

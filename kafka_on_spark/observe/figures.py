@@ -9,6 +9,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
@@ -231,28 +232,18 @@ OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8
 
 def openmetrics(metrics: Iterable[Metric], *, has_process: bool = False) -> str:
     """Return figures as OpenMetrics. `has_process`: with those of the process: memory, CPU."""
-    from prometheus_client import CollectorRegistry, ProcessCollector
+    from prometheus_client import ProcessCollector
     from prometheus_client.openmetrics.exposition import generate_latest
 
     by_name: dict[tuple[str, str], list[Metric]] = defaultdict(list)
     for each in metrics:
         by_name[each.type, each.name].append(each)
-    registry = CollectorRegistry()
-    registry.register(_Families([_family(each) for each in by_name.values()]))
+    families = [_family(each) for each in by_name.values()]
     if has_process:
-        ProcessCollector(registry=registry)
+        families += ProcessCollector(registry=None).collect()
+    registry = SimpleNamespace(collect=lambda: families)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text.decode()
-
-
-class _Families:
-    """What prometheus_client asks for families."""
-
-    def __init__(self, families: Sequence["Family"]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator["Family"]:
-        return iter(self._families)
 
 
 def _family(metrics: Sequence[Metric]) -> "Family":

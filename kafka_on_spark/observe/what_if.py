@@ -189,9 +189,10 @@ def forecast(image: MetadataImage, brokers: frozenset[BrokerId]) -> Forecast:
     after = image
     for broker_id in image.brokers:
         if broker_id in brokers:
-            after = _decided(after, fence_broker(after, broker_id, cause).records)
+            records = fence_broker(after, broker_id, cause).records
+            after = decided(after, records, image.time_ms)
     elected = elect_where_none(after, after.eligible_brokers(), cause)
-    after = _decided(after, elected.records)
+    after = decided(after, elected.records, image.time_ms)
     return Forecast(
         brokers=tuple(sorted(brokers)),
         offset=image.offset,
@@ -201,10 +202,11 @@ def forecast(image: MetadataImage, brokers: frozenset[BrokerId]) -> Forecast:
     )
 
 
-def _decided(image: MetadataImage, records: Sequence[Record]) -> MetadataImage:
+def decided(image: MetadataImage, records: Sequence[Record], now_ms: int) -> MetadataImage:
+    """Return the image after a decision that is not committed."""
     if not records:
         return image
-    stamp = Stamp(time_ms=image.time_ms)
+    stamp = Stamp(time_ms=now_ms)
     return image.replay(
         MetadataBatch(base_offset=image.offset, stamp=stamp, records=tuple(records))
     )

@@ -9,6 +9,7 @@ two cases: it compacts a leader that can't be read before, and it reports a repl
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache, partial
 from typing import Any
 
@@ -182,26 +183,17 @@ class Reading:
             findings.report()
 
     def finish_compaction(self, order: ReadOrder) -> None:
-        """Compact a leader that can't be read before, after an unclean election, say: as far as is
-        decided. What fails is said in the log, and by the read that finds it as it was."""
-        from kafka_on_spark.controller.upkeep import plan_compaction
-        from kafka_on_spark.log.fetch import fetch_orders, fetch_task
-        from kafka_on_spark.log.replica_upkeep import upkeep_task
+        """Compact a leader that can't be read before, after an unclean election, say. What fails is
+        said in the log, and by the read that finds it as it was."""
+        from kafka_on_spark.controller.replication_round import finish_compaction
+        from kafka_on_spark.node.node import open_node
 
         log.info("%s is compacted before it is read", order.name)
         try:
-            image = self.open_metadata(Awaits.NOTHING).image
+            with closing(open_node(cluster_url(self.options.cluster), self.storage)) as node:
+                finish_compaction(node, order)
         except KafkaOnSparkError as error:
             log.warning("a leader is not compacted by the task that reads it: %s", error)
-            return
-        worker = Worker(self.storage)
-        for due in plan_compaction(image, {order.key: ()}):
-            # It must lead first: what is compacted is fenced.
-            [begun] = fetch_orders(image, order.key, due.partition, [None])
-            fetch_task(begun, worker)
-            for kind, work in upkeep_task(due, worker).done:
-                if work.error:
-                    log.warning("%s of %s failed: %s", kind, order.name, work.error)
 
     def fail_or_pass_deleted(
         self, order: ReadOrder, first: Offset, log_start_offset: Offset
