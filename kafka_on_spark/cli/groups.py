@@ -76,7 +76,6 @@ def describe(
 
 
 def _chosen(image: MetadataImage, group: Sequence[str] | None) -> list[str]:
-    """Return the groups that the call names, or all, each once."""
     return list(dict.fromkeys(group or groups_of(image)))
 
 

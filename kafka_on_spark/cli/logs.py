@@ -191,7 +191,6 @@ def dump_log(
 def _asked_for(
     image: MetadataImage, name: str, number: int | None, broker: int | None
 ) -> list[PartitionKey]:
-    """Return a topic's partitions, or the one of that number; of a `broker`, if it is given."""
     names = all_partitions(image, [name]) if number is None else [TopicPartition(name, number)]
     replicas = {each: registered(image, each).replicas for each in names}
     found = [each for each in names if broker is None or broker in replicas[each]]

@@ -284,7 +284,6 @@ def _options_of(
 
 
 def _asked(verb_name: str, given: Mapping[str, Any], named: Mapping[str, Action]) -> str:
-    """Return the name of the action that a call asks for."""
     asked = [
         name
         for name, each in named.items()
@@ -312,7 +311,6 @@ def _check(
     named: Mapping[str, Action],
     options: Mapping[str, inspect.Parameter],
 ) -> None:
-    """Check that the options of a call go with its action and with each other."""
     action = named[name]
     for option in given:
         fitting = [each for each in named if option in named[each].names]

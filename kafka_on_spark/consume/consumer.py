@@ -443,7 +443,6 @@ def _milliseconds(time: object) -> int:
 
 
 def _consuming_of(node: Node, settings: ConsumerSettings, listeners: Listeners) -> Consuming:
-    """Return the loop of a consumer that has no partitions yet."""
     handling, worker = handling_of(node), node.tasks.worker
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:

@@ -663,7 +663,6 @@ def split_ranges(
 
 
 def _part_count(size: int, most: int) -> int:
-    """Return into how many parts of at most so many records something is split."""
     return math.ceil(size / most) if size > 0 else 0
 
 

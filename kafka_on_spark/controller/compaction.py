@@ -75,7 +75,6 @@ def compact(image: MetadataImage, report: CompactionReport) -> PartitionChangeRe
 
 
 def _is_finished(partition: PartitionRegistration, report: CompactionReport) -> bool:
-    """Return whether every member of the ISR has finished the newest decision."""
     for broker_id in partition.isr:
         seen = report.replicas.get(broker_id)
         if seen is None or seen.replica_uuid != partition.uuid_of(broker_id):

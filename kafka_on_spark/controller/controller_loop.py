@@ -255,7 +255,6 @@ class ControllerLoop:
             self._serve_requests()
 
     def _pass(self) -> None:
-        """Do one pass over brokers, elections and lost replicas, then over what may wait."""
         began_ms = self._clock.monotonic_ms()
         if self._after_pass is not None:
             self._report, self._moved = ControllerReport(), set()
@@ -281,7 +280,6 @@ class ControllerLoop:
         self._report.records_deleted += sum(row.count for row in done.rows if row.kind == RETENTION)
 
     def _lead(self) -> None:
-        """Decide who lives, who leads and what moves."""
         self._judge_brokers()
         self._after_part()
         self._take_back_lost()

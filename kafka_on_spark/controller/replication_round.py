@@ -191,7 +191,6 @@ class ReplicationRound:
         self._fetch({key: plan_fetches(image, key) for key in waiting})
 
     def _inspect(self, due: list[PartitionKey]) -> set[PartitionKey]:
-        """Inspect the round's slice, which begins with `due`; return its partitions."""
         inspected: set[PartitionKey] = set()
         while due:
             started_ms = self._clock.monotonic_ms()

@@ -411,7 +411,6 @@ class Upkeep:
             log.warning("%s of upkeep is left to the next round: %s", kind, error)
 
     def _note(self, results: Sequence[UpkeepResult], done: _Done) -> None:
-        """Count and log what was done, is left or went wrong, and add it to `done`."""
         decisions, counts = {each.kind for each in self.passes}, self._node.counts
         for result in results:
             topic = self._metadata.image.topics.get(result.key.topic_id)
@@ -448,7 +447,6 @@ class Upkeep:
         after_part: Callable[[], None],
         done: _Done,
     ) -> None:
-        """Clean roots if they are due, and visit the partitions that are due."""
         scope, began_ms = scope_of(image, topics), self._clock.monotonic_ms()
         done.left_ms = self._scheduler.begin_work(image)
         is_throttled = self._throttle.wait_ms(image.settings(), began_ms) > 0

@@ -261,7 +261,6 @@ def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> None:
 
 
 def _draw_axes(axes: "Axes") -> list[Any]:
-    """Draw the axis of time; return what the legend names."""
     import matplotlib.dates
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

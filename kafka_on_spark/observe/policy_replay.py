@@ -190,7 +190,6 @@ class _Replay:
     def _step(
         self, key: PartitionKey, was: PartitionRegistration | None, cause: str | None
     ) -> None:
-        """Follow a partition from `was` to what is recorded now."""
         now, apart = self._image.partition(key), self._apart.pop(key, None)
         if now is None:
             self._end(key)
@@ -298,7 +297,6 @@ class _Replay:
         would: PartitionRegistration,
         cause: str | None,
     ) -> None:
-        """Note where both timelines stand."""
         rests_on = attrgetter("isr", "elr", "leader", "high_watermark")  # a later decision
         if rests_on(would) != rests_on(now):
             self._apart[key] = would

@@ -277,7 +277,6 @@ def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
 def _sizes(
     node: Node, image: MetadataImage, replicas: Iterable[tuple[PartitionKey, BrokerId | None]]
 ) -> dict[tuple[PartitionKey, BrokerId | None], int | None]:
-    """Return the bytes of those of some replicas that were created."""
     orders = [
         address_of(image, key, partition, broker_id)
         for key, broker_id in replicas
@@ -416,7 +415,6 @@ def _compare_partition(
 
 
 def _difference(state: ReplicaState, partition: PartitionRegistration) -> str | None:
-    """Return how a replica differs from what is committed, or None."""
     mark = partition.high_watermark
     if state.log_end_offset < mark:
         return f"ends at {state.log_end_offset}, below the high watermark {mark}"

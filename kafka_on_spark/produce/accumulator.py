@@ -582,7 +582,6 @@ def _expired(batch: ProducerBatch) -> KafkaOnSparkError:
 
 
 def _expired_error(where: str, why: str) -> RecordExpiredError:
-    """Return the error of a record that no try has appended in time."""
     return RecordExpiredError(
         f"a record for {where} was not appended within delivery.timeout.ms{why}: send it again, or"
         " give more time"

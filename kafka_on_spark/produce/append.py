@@ -509,7 +509,6 @@ def stamp_as_one(names: Mapping[TopicId, str], batches: Sequence[PartitionBatch]
 
 
 def _check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
-    """Check that a conditional append names partitions that exist."""
     check_mapping(expected, "expected_offsets", "partitions and offsets")
     for number, offset in expected.items():
         check_whole_number(number, "a partition of expected_offsets")

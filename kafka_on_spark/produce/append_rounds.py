@@ -328,7 +328,6 @@ class AppendRounds:
         return None
 
     def _round(self, ready: Sequence[PartitionBatch]) -> None:
-        """Try the `ready` ones of the pending batches once; answer those that are finished."""
         image = self._metadata.image
         reports: list[PartitionReport] = []
         for each in ready:
@@ -506,7 +505,6 @@ class AppendRounds:
             self._answer(each, error)
 
     def _answer(self, batch: PartitionBatch, error: KafkaOnSparkError | None = None) -> None:
-        """Have a batch answered: acknowledged as it is, or with an error."""
         batch.error, batch.is_answered = error, True
         if self._take is not None:
             self._take(batch)

@@ -234,14 +234,12 @@ class AppendWatch:
         return kind(f"nothing was appended to {name}: {reason}; {advice}")
 
     def _members(self) -> frozenset[BrokerId]:
-        """Return the brokers in the ISRs of the partitions that wait."""
         return frozenset().union(*(each.partition.isr for each in self._waits.values()))
 
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
 
     def _probe(self, began_ms: int) -> Sequence[ProbeResult]:
-        """Probe all brokers in the ISRs of the partitions that wait."""
         brokers = self._metadata.image.brokers
         known = [brokers[each] for each in sorted(self._members()) if each in brokers]
         results = probe_where_it_appends(self._node, probe_orders(known, self._session_ms()))
@@ -421,7 +419,6 @@ class AppendWatch:
         )
 
     def _warn(self) -> None:
-        """Warn that the append waits for a partition, and why."""
         now_ms = self._clock.monotonic_ms()
         if self._began_ms is None or now_ms < self._warn_at_ms:
             return
@@ -433,7 +430,6 @@ class AppendWatch:
         log.warning("an append has waited %.1f s: %s%s", seconds, self._in_words(first, text), more)
 
     def _in_words(self, key: PartitionKey, text: str) -> str:
-        """Return a sentence about a partition."""
         image = self._metadata.image
         partition = image.partition(key)
         if partition is None:

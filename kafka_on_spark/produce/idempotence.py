@@ -146,7 +146,6 @@ class ProducerRuns:
         )
 
     def _committed_run(self, append: NextAppend, mine: OwnRun | None) -> OwnRun:
-        """Return the run of an append, once it is committed."""
         decided = begin_append(self._metadata.image, append, mine)
         if not decided.records:
             return decided.response

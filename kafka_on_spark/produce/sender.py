@@ -237,7 +237,6 @@ class ProducerAppends:
         self._append(delivery, staged, settle, end_ms)
 
     def _staged(self, image: MetadataImage, delivery: Delivery, try_ms: int) -> list[_Staged]:
-        """Return what can be appended now, staged."""
         staged: list[_Staged] = []
         by_sequence = _grouped(delivery.batches.values(), lambda batch: batch.sequence)
         for sequence, batches in by_sequence.items():
@@ -673,7 +672,6 @@ class Sender:
         return True
 
     def _retry_all(self, delivery: Delivery) -> None:
-        """Try again, with pauses, until all of it has an answer."""
         for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
             if not delivery.batches:
                 return
@@ -710,7 +708,6 @@ class Sender:
             settle()
 
     def _retry(self, delivery: Delivery) -> None:
-        """Answer what has expired, and try the rest once."""
         try:
             with self._lock:
                 delivery.expire(_clock.monotonic_ms())

@@ -168,7 +168,6 @@ def check_view_session(spark: object, name: object) -> SparkSession:
 def _rows(
     table: DataFrame, topic: str, branch: Branch, *, is_alone: bool, has_headers: bool
 ) -> DataFrame:
-    """Return the records of one kind of files."""
     if not is_alone:
         table = table.where(
             (col("has_append_time") == branch.has_append_time)
