@@ -60,11 +60,8 @@ class HttpServer(uvicorn.Server):
 
 
 def listening(host: str, port: int, *, what: str, options: str) -> socket.socket:
-    """Return a socket that listens. `what` is to be there, and `options` say where.
-
-    Raises:
-        InvalidRequestError: The address can't be had.
-    """
+    """Return a socket that listens; raise InvalidRequestError if the address can't be had. `what`
+    is to be there, and `options` say where."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     taken = socket.socket(family, socket.SOCK_STREAM)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -187,13 +187,8 @@ class ServedCluster:
             log.info("%s: has come to its end again", what)
 
     def _control(self) -> None:
-        """Open the cluster, stand by, and control once that can be done.
-
-        Raises:
-            ClusterNotFoundError: There is no cluster.
-            ServingFailedError: It can't be opened, and waiting does not help.
-            KafkaOnSparkError: Its root does not answer.
-        """
+        """Open the cluster, stand by, and control once that can be done. ServingFailedError: it
+        can't be opened, and waiting does not help."""
         self._moved_at_ms[PASS] = self._clock.monotonic_ms()
         if self._node is None:
             try:

@@ -388,11 +388,8 @@ def resolve(
     loss: DataLoss,
 ) -> StreamOffset:
     """Return the offsets that `bound`, the value of an option, means for the partitions `wanted`.
-
-    Raises:
-        InvalidRequestError: Specific offsets do not name all partitions, or all records are older
-            than a start.
-    """
+    InvalidRequestError: specific offsets do not name all partitions, or all records are older than
+    a start."""
     if isinstance(bound, Timestamps):
         return StreamOffset.in_image(image, _by_time(image, wanted, bound, option, look_up))
     if isinstance(bound, Group):
@@ -589,11 +586,9 @@ def plan_ranges(
     *,
     client_rack: str | None,
 ) -> list[ReadOrder]:
-    """Return one order a partition that has records between `start` and `end`. It has the replicas
-    in the order in which they are tried when it is read (log/reading.py).
-
-    Raises:
-        OffsetOutOfRangeError: Records of the range are gone below the log start."""
+    """Return one order a partition that has records between `start` and `end`, with the replicas in
+    the order in which they are tried (log/reading.py). Records that are gone below the log start
+    are a loss."""
     start, end = loss.checked(image, start), loss.checked(image, end)
     orders = []
     for name, last in sorted(end.positions.items()):

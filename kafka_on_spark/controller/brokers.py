@@ -65,10 +65,8 @@ def register_broker(
     directory_id: DirectoryId,
     cause: str,
 ) -> ControllerResult[BrokerEpoch]:
-    """Decide a registration: a new broker, or another disk under a known id.
-
-    Another disk means another broker epoch and this broker's replicas lost, in one commit.
-    """
+    """Decide a registration: a new broker, or another disk under a known id: then another broker
+    epoch, and this broker's replicas lost, in one commit."""
     known = image.brokers.get(broker_id)
     for other in image.brokers.values():
         is_taken = other.directory_id == directory_id or other.root == root
@@ -308,10 +306,8 @@ def readmitted_at_ms(
     before: MetadataImage, batches: Iterable[MetadataBatch], key: PartitionKey, broker_id: BrokerId
 ) -> float:
     """Return when a replica last came back into its ISR after an append had taken it out, by
-    `batches`, which continue `before`; -inf: it did not.
-
-    One that was out before them counts as taken out by an append.
-    """
+    `batches`, which continue `before`; -inf: it did not. One that was out before them counts as
+    taken out by an append."""
     partition = before.partition(key)
     is_in = partition is None or broker_id in partition.isr
     by_append, at_ms = True, float("-inf")
@@ -395,11 +391,8 @@ def state_record(
 def unfence_broker(
     image: MetadataImage, broker_id: BrokerId, cause: str
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide a broker's return. Answer: partitions that get a leader by it.
-
-    It rejoins ISRs only after its replicas have caught up. Partitions without a leader may get one
-    now.
-    """
+    """Decide a broker's return: it rejoins ISRs only after its replicas have caught up. Answer:
+    partitions that get a leader by it."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.state is not BrokerState.FENCED:
         return ControllerResult([], [])

@@ -81,11 +81,8 @@ def to_json(value: object) -> Any:
 
 
 def from_json(written: Any) -> Any:
-    """Return the value that `to_json` wrote, tuples as lists.
-
-    Raises:
-        ValueError, TypeError, KeyError: `to_json` did not write it.
-    """
+    """Return the value that `to_json` wrote, tuples as lists; raise ValueError, TypeError or
+    KeyError for another."""
     if isinstance(written, list):
         return [from_json(each) for each in written]
     if not isinstance(written, dict):
@@ -292,12 +289,8 @@ def response_of(result: AdminResultRecord) -> Any:
 
 
 def serve_requests(term: Term, id_source: IdSource) -> None:
-    """Renew a controller's lease if that is due, and decide the pending requests in order. To be
-    called often.
-
-    Raises:
-        NotControllerError: Another controller has claimed.
-    """
+    """Renew a controller's lease if that is due, and decide the pending requests in order; raise as
+    `Term.check`. To be called often."""
     term.read_if_needed()
     term.renew()
     for record in term.metadata.image.requests:
@@ -380,8 +373,7 @@ def _wait_for_answer(
     result_of: Callable[[], AdminResultRecord | None],
 ) -> None:
     """Wait until this process knows a request's result; decide it once nobody renews the lease, and
-    withdraw it if that takes too long. A metadata root that is away is waited for.
-    """
+    withdraw it if that takes too long. A metadata root that is away is waited for."""
     clock = node.clock
     deadline_ms = clock.monotonic_ms() + node.timeout_ms
     pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)

@@ -326,10 +326,8 @@ class ControllerLoop:
         self._moved.update(moved)
 
     def _judge_brokers(self) -> None:
-        """Probe until each broker has answered or its session is over.
-
-        If probes keep ending too late to count, the pass goes on without a judgement.
-        """
+        """Probe until each broker has answered or its session is over. If probes keep ending too
+        late to count, the pass goes on without a judgement."""
         brokers = self._metadata.image.brokers
         pending = {each for each in brokers if self._may_try(each)}
         self._refusing = frozenset(brokers.keys() - pending)

@@ -334,10 +334,7 @@ def change_records(
 def elect_where_none(
     image: MetadataImage, eligible: frozenset[BrokerId], cause: str
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide leaders for partitions that have none and can have one from ISR or ELR.
-
-    Answer: the partitions that get a leader.
-    """
+    """Decide leaders for partitions that have none and can have one of ISR or ELR; answer these."""
     records: list[Record] = []
     elected = []
     for key, partition in image.partitions_needing_work():
@@ -550,9 +547,7 @@ def elect_preferred(
 
 def rebalance_leaders(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
     """Decide that eligible brokers lead again what they should, if they lack more than the limit.
-
-    Answer: the partitions whose leader moves.
-    """
+    Answer: the partitions whose leader moves."""
     limit = image.settings().integer(LIMIT)
     unbalanced = {
         broker_id: percentage

@@ -85,10 +85,7 @@ def raise_above(
 ) -> ControllerResult[int]:
     """Decide leaderships without a leader, so many that the next one is above the highest fence
     that was found on a partition's replicas. Answer: of how many partitions.
-
-    Raises:
-        InconsistentClusterError: A fence is out of reach.
-    """
+    InconsistentClusterError: a fence is out of reach."""
     records: list[Record] = []
     raised = 0
     for key, fence in sorted(fences.items()):
@@ -266,10 +263,8 @@ class ForcedGeneration:
 
 
 def check_forcing(url: str, node_id: int, options: StorageOptions) -> Standing:
-    """Return what is left of a quorum, if voter `node_id` may go on alone; nothing is changed.
-
-    Raises: as `Cluster.force_controller`.
-    """
+    """Return what is left of a quorum, if voter `node_id` may go on alone; raise as
+    `Cluster.force_controller`. Nothing is changed."""
     metadata_log = DeltaMetadataLog(url, options)
     found = standing(metadata_log.tables, _voter_of(metadata_log, node_id))
     if not _goes_on(found, options):

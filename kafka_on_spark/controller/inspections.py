@@ -498,10 +498,8 @@ class SecondInspections:
 
     def inspect_due(self, run: RunFetches | None = None) -> int:
         """Inspect again what is due, with fetches by `run` or in this process; commit that replicas
-        that are bad again are lost; return how many ISRs changed.
-
-        Raises: as `MetadataService.submit`. The findings stay.
-        """
+        that are bad again are lost; return how many ISRs changed. Raises as
+        `MetadataService.submit`, and keeps the findings."""
         latest_ms = self._clock.monotonic_ms() - self._delay_ms()
         with self._lock:
             due = [each for each, found_ms in self._found.items() if found_ms <= latest_ms]

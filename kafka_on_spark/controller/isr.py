@@ -200,10 +200,8 @@ def leave_unreadable(
     readable: frozenset[BrokerId],
     cause: str,
 ) -> ControllerResult[bool]:
-    """Decide that a leader leaves ISR and leadership, if a member that is `readable` is left.
-
-    Its directory stays, since the replica is not lost. Answer: whether it leaves.
-    """
+    """Decide that a leader leaves ISR and leadership, if a member that is `readable` is left. Its
+    directory stays, since the replica is not lost. Answer: whether it leaves."""
     nothing: ControllerResult[bool] = ControllerResult([], False)
     partition = image.partition(key)
     if partition is None or partition.leader != leader or partition.uuid_of(leader) != replica_uuid:

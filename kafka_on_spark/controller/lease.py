@@ -155,11 +155,7 @@ class Term:
         )
 
     def check(self, image: MetadataImage) -> None:
-        """Check that no later controller has claimed.
-
-        Raises:
-            NotControllerError: One has; this one must stop deciding.
-        """
+        """Raise NotControllerError if a later controller has claimed: this one must stop."""
         newest = image.controller
         if newest is not None and newest.controller_epoch > self.epoch:
             raise NotControllerError(
@@ -176,11 +172,7 @@ class Term:
             self._read_at_ms = now_ms
 
     def renew(self) -> None:
-        """Renew the lease if that is due.
-
-        Raises:
-            NotControllerError: Another controller has claimed.
-        """
+        """Renew the lease if that is due; raise as `check`."""
         image, now_ms = self.metadata.image, self._clock.monotonic_ms()
         self.check(image)
         if now_ms - self.renewed_at_ms < lease_ms(image) / RENEWALS_PER_LEASE:

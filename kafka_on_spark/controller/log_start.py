@@ -24,10 +24,8 @@ from kafka_on_spark.metadata.records import HighWatermarkRecord, Record
 def delete_records(
     image: MetadataImage, key: PartitionKey, before_offset: Offset | None
 ) -> ControllerResult[Offset]:
-    """Decide that records below `before_offset` are deleted; None: all that is committed.
-
-    Answer: the log start after it. Source: Partition.deleteRecordsOnLeader (KIP-107).
-    """
+    """Decide that records below `before_offset` are deleted; None: all that is committed. Answer:
+    the log start after it. Source: Partition.deleteRecordsOnLeader (KIP-107)."""
     partition = image.partition(key)
     if partition is None:
         raise UnknownTopicOrPartitionError("there is no such partition to delete records of")

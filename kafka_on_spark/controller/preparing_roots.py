@@ -196,9 +196,7 @@ def prepare_broker(
 def found_at(
     root: str, image: MetadataImage, broker_id: BrokerId, options: StorageOptions
 ) -> RootIdentity | None:
-    """Return the identity of a root that is to be a broker's, or None if it has none. Nothing is
-    written.
-    """
+    """Return the identity of a root that is to be a broker's, or None. Nothing is written."""
     found = check_reachable(root, options)
     if found is None:
         return None
@@ -220,8 +218,7 @@ def checked_voter(
     metadata_log: DeltaMetadataLog, image: MetadataImage, root: str, options: StorageOptions
 ) -> Voter:
     """Return the voter that a root would be: the one that it was, or began to be, or a new one of
-    the next id. Nothing is written.
-    """
+    the next id. Nothing is written."""
     raft_log = metadata_log.confirm().log
     next_id = next_node_id(raft_log)
     voters = metadata_log.tables.voters

@@ -75,10 +75,8 @@ class Silence:
 def after_failure(
     before: Silence | None, began_ms: int, ended_ms: int, error: str, session_ms: int
 ) -> Silence | None:
-    """Return what a failed probe leads to, after those that had failed before it, if any.
-
-    None: the probing process was frozen meanwhile, and the probe does not count.
-    """
+    """Return what a failed probe leads to, after those that had failed before it, if any. None: the
+    probing process was frozen meanwhile, and the probe does not count."""
     gap_ms = session_ms / GAPS_A_SESSION
     if ended_ms - began_ms > probe_timeout_ms(session_ms) + gap_ms:
         return None
@@ -203,11 +201,8 @@ def probe(node: Node, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
 
 def probe_where_it_appends(node: Node, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
     """Probe roots from this process, which commits appends, and from the executors, which write
-    their files: a root is reachable if one executor reaches it.
-
-    Raises:
-        KafkaStorageError: Spark has given the job up, so the result is unknown.
-    """
+    their files: a root is reachable if one executor reaches it. KafkaStorageError: Spark has given
+    the job up, so the result is unknown."""
     results = node.tasks.run_here(probe_task, orders)
     failed = [order for order, each in zip(orders, results, strict=True) if not each.is_answer]
     found = node.tasks.run_or_lose(probe_task, failed, on_each=True)

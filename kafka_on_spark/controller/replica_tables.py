@@ -296,10 +296,7 @@ class TableRemoval:
 
     def clean(self, check_controls: CheckControls) -> int:
         """Remove the tables that are due; return how many. A root that fails is listed again.
-
-        Raises:
-            NotControllerError: `check_controls` says that another controller has taken over.
-        """
+        Raises as `check_controls`, if another controller has taken over."""
         with self._lock:
             image = self._catch_up()
             due = {each for each, since_ms in self._gone.items() if self._is_due(each, since_ms)}

@@ -195,12 +195,8 @@ Scope = frozenset[TopicId] | None
 
 
 def scope_of(image: MetadataImage, topics: str | Iterable[str] | None) -> Scope:
-    """Return the scope of a round over `topics`, one topic, or all.
-
-    Raises:
-        InvalidRequestError: `topics` is no name and no list of them.
-        UnknownTopicOrPartitionError: A topic does not exist.
-    """
+    """Return the scope of a round over `topics`, one topic, or all. InvalidRequestError: they are
+    no name and no list of them; UnknownTopicOrPartitionError: a topic does not exist."""
     if topics is None:
         return None
     names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")

@@ -236,9 +236,8 @@ def leave(
 def fence(
     image: MetadataImage, group: str, silent_ms: Mapping[MemberId, float], now_ms: int
 ) -> ControllerResult[None]:
-    """Decide that members are out: no heartbeat of each was seen for so long.
-
-    One that is gone stays so. Another life of the same consumer has another id."""
+    """Decide that members are out: no heartbeat of each was seen for so long. One that is gone
+    stays so; another life of the same consumer has another id."""
     known = image.consumer_groups.get(group)
     if known is None:
         return ControllerResult([], None)

@@ -90,13 +90,9 @@ class Tasks:
     def run_or_lose(
         self, task: Task[Order, Result], orders: Sequence[Order], *, on_each: bool = False
     ) -> list[Result]:
-        """Do as `run`; if Spark gives the job up, it is lost as if a root were away.
-
-        `on_each`: do every order on each of several executors; on none that are in this process.
-
-        Raises:
-            KafkaStorageError: It did: what was to be done is found again.
-        """
+        """Do as `run`; if Spark gives the job up, raise KafkaStorageError, as if a root were away:
+        what was to be done is found again. `on_each`: do every order on each of several executors;
+        on none that are in this process."""
         try:
             if not on_each:
                 return self.run(task, orders)
@@ -245,10 +241,8 @@ class Node:
         return self.metadata.image.settings().integer("delivery.timeout.ms")
 
     def submit(self, decide: Decide[T]) -> T:
-        """Commit what `decide` says, within the time that a command may take.
-
-        Raises: as `MetadataService.submit`.
-        """
+        """Commit what `decide` says, within the time that a command may take; raise as
+        `MetadataService.submit`."""
         return self.metadata.submit(decide, timeout_ms=self.timeout_ms)
 
     def commit_due(self) -> None:
@@ -295,13 +289,9 @@ def open_node(
     *,
     is_new: bool = False,
 ) -> Node:
-    """Open the cluster at `metadata_root`. Tasks run on `executors`, or in threads without.
-
-    `is_new`: it is about to be created.
-
-    Raises:
-        ClusterNotFoundError: There is no cluster, or its creation was cut off before its commit.
-    """
+    """Open the cluster at `metadata_root`, which `is_new` if it is about to be created. Tasks run
+    on `executors`, or in threads without. ClusterNotFoundError: there is no cluster, or its
+    creation was cut off before its commit."""
     CHECKED.clear()  # the roots may be a copy's
     counts = Counts(SystemClock().precise_ms, BEGUN)
     host = socket.gethostname()

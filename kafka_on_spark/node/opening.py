@@ -40,11 +40,7 @@ def open_metadata(
     **given: Any,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, caught up. `given`: as for
-    `metadata_service`.
-
-    Raises:
-        ClusterNotFoundError: There is no cluster.
-    """
+    `metadata_service`, whose errors it raises."""
 
     def opened() -> MetadataService:
         metadata = metadata_service(metadata_root, options, **given)
@@ -55,12 +51,8 @@ def open_metadata(
 
 
 def awaiting(ask: Callable[[], T], metadata_root: str, awaits: Awaits) -> T:
-    """Return the answer of `ask`, which opens the cluster at `metadata_root` and reads from it.
-
-    It is asked again while its error is one that `awaits` waits for.
-
-    Raises: as `ask`.
-    """
+    """Return the answer of `ask`, which opens the cluster at `metadata_root` and reads from it; ask
+    again while its error is one that `awaits` waits for."""
     if awaits is Awaits.NOTHING:
         return ask()
     return wait_for_root(
@@ -88,11 +80,8 @@ def metadata_service(
     application_id: str | None = None,
     counts: Counts | None = None,
 ) -> MetadataService:
-    """Return the metadata of the cluster at `metadata_root`, not read yet.
-
-    Raises:
-        ClusterNotFoundError: There is no cluster.
-    """
+    """Return the metadata of the cluster at `metadata_root`, not read yet; raise
+    ClusterNotFoundError if there is none."""
     metadata_log = DeltaMetadataLog(metadata_root, options, patience_ms=OPENING_PATIENCE_MS)
     metadata_log.check()
     return MetadataService(

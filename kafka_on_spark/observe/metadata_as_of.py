@@ -59,11 +59,8 @@ class MetadataAsOf:
 
 
 def metadata_as_of(now: MetadataService, as_of: object, *, now_ms: int) -> MetadataAsOf:
-    """Return the metadata as of a moment, or of a metadata offset.
-
-    Raises: as `image_as_of`, and
-        InvalidRequestError: `as_of` is neither, or is in the future.
-    """
+    """Return the metadata as of a moment, or of a metadata offset; raise InvalidRequestError if it
+    is neither, or in the future, and as `image_as_of`."""
     given = f"as_of can't be {as_of}"
     if isinstance(as_of, datetime):
         time_ms = given_micros("as_of", as_of) // 1000

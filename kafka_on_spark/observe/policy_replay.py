@@ -121,11 +121,8 @@ class PolicyReplay:
 
 
 def replay(batches: Sequence[MetadataBatch], policy: Mapping[str, object]) -> PolicyReplay:
-    """Return what `batches`, a whole log, would have come to under `policy`. Pure.
-
-    Raises:
-        InvalidConfigError: The log can't tell, or a value is not allowed.
-    """
+    """Return what `batches`, a whole log, would have come to under `policy`; raise
+    InvalidConfigError if the log can't tell, or a value is not allowed. Pure."""
     checked = check_settings(policy, topic_only=False)
     for name in sorted(policy.keys() - DECIDABLE):
         raise InvalidConfigError(

@@ -429,12 +429,8 @@ def _difference(state: ReplicaState, partition: PartitionRegistration) -> str | 
 def batch_records(
     address: ReplicaAddress, batch: LogPart, options: StorageOptions
 ) -> Iterator[dict[str, Any]]:
-    """Yield a batch's records: offset, timestamp_us, key, value, headers.
-
-    Raises:
-        CorruptLogError: A file is missing or damaged.
-        KafkaStorageError: The root does not answer.
-    """
+    """Yield a batch's records: offset, timestamp_us, key, value, headers. CorruptLogError: a file
+    is missing or damaged; KafkaStorageError: the root does not answer."""
     common_us = batch.common_timestamp_us
     for segment, base_offset, _ in batch.ranges():
         table = read_segment(address, segment, options)
@@ -451,12 +447,8 @@ def batch_records(
 def find_offset(
     image: MetadataImage, key: PartitionKey, timestamp_us: int | None, options: StorageOptions
 ) -> FoundOffset | None:
-    """Return the first committed record that is not older than `timestamp_us`, or None.
-
-    Without a time: the first of the records with the largest timestamp.
-
-    Raises:
-        KafkaStorageError: No replica with all committed records can be read; it gives each reason.
-    """
+    """Return the first committed record that is not older than `timestamp_us`, or None; without a
+    time, the first of those with the largest timestamp. KafkaStorageError has each reason why no
+    replica with all committed records can be read."""
     replicas, read = ReplicaStore(options), partial(read_timestamps, options=options)
     return look_up_offset(image, image, key, timestamp_us, replicas=replicas, read_timestamps=read)

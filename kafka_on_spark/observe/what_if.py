@@ -160,12 +160,8 @@ def who_dies(
     broker_dies: int | Iterable[int] | None,
     rack_dies: str | Iterable[str] | None,
 ) -> frozenset[BrokerId]:
-    """Return the brokers that are named, by id or by rack.
-
-    Raises:
-        BrokerIdNotRegisteredError: There is no such broker.
-        InvalidRequestError: No broker is named, or a rack that no broker is in.
-    """
+    """Return the brokers that are named, by id or by rack; raise BrokerIdNotRegisteredError or
+    InvalidRequestError if one is not there, or none is named."""
     ids = [broker_dies] if isinstance(broker_dies, int) else list(broker_dies or ())
     racks = {rack_dies} if isinstance(rack_dies, str) else set(rack_dies or ())
     named = {registered_broker(image, BrokerId(each)).broker_id for each in ids}

@@ -233,21 +233,14 @@ class SentRecord(Future[RecordMetadata]):
             super().add_done_callback(fn)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Return the result; wait for it for at most `timeout` seconds.
-
-        Raises:
-            TimeoutError: There is none yet.
-            And the error that the future has got.
-        """
+        """Return the result; wait for it for at most `timeout` seconds, or raise TimeoutError;
+        raise the error that the future has got."""
         self._wait(timeout)
         return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error, or None; wait for it for at most `timeout` seconds.
-
-        Raises:
-            TimeoutError: There is neither a result nor an error yet.
-        """
+        """Return the error, or None; wait for an answer for at most `timeout` seconds, or raise
+        TimeoutError."""
         self._wait(timeout)
         return super().exception(0)
 

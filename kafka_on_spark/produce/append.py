@@ -286,12 +286,8 @@ def _partition_count(node: Node, plan: AppendPlan) -> int:
 def append_staged(
     node: Node, appends: Appends, *, reached_elsewhere: frozenset[BrokerId] = frozenset()
 ) -> list[AppendResult]:
-    """Append what was staged for topics; return what each topic got, in their order.
-
-    The plans have acks, producer and writer in common.
-
-    Raises: as `append_results` and `answer_staged`.
-    """
+    """Append what was staged for topics; return what each topic got, in their order. The plans have
+    acks, producer and writer in common. Raises as `append_results` and `answer_staged`."""
     batches, notices = answer_staged(node, appends, reached_elsewhere=reached_elsewhere)
     topics = {plan.topic_id: plan.topic for plan, _ in appends}
     return append_results(topics, batches, notices, is_waited_for=appends[0][0].acks != "0")
@@ -528,13 +524,9 @@ def append_results(
     *,
     is_waited_for: bool,
 ) -> list[AppendResult]:
-    """Return the results of an append to `topics`, in their order.
-
-    With acks=0 (`is_waited_for` false) nothing is raised.
-
-    Raises:
-        The first partition's error; its context lists failed and acknowledged partitions.
-    """
+    """Return the results of an append to `topics`, in their order; or raise the first partition's
+    error, whose context lists failed and acknowledged partitions. With acks=0 (`is_waited_for`
+    false) nothing is raised."""
     answers: defaultdict[TopicId, dict[int, PartitionAppend]] = defaultdict(dict)
     for each in batches:
         if each.error is not None and is_waited_for:

@@ -263,13 +263,9 @@ class AppendRounds:
     def read_leaders(
         self, keys: Sequence[PartitionKey], fence: ProducerRun | None = None
     ) -> dict[PartitionKey, ReplicaState | None]:
-        """Return the logs of leaders, read side by side; wait for those that can't be read.
-
-        `fence`: the run for which older tries of its append are fenced in each (`fence_tries`).
-
-        Raises:
-            Why one can't, once the time is up, or where waiting does not help.
-        """
+        """Return the logs of leaders, read side by side; wait for those that can't be read, or
+        raise why one can't, once the time is up, or where waiting does not help. `fence`: the run
+        for which older tries of its append are fenced in each (`fence_tries`)."""
         logs: dict[PartitionKey, ReplicaState | None] = {}
         failures: dict[PartitionKey, KafkaOnSparkError] = {}
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
@@ -514,13 +510,8 @@ def conclude_reports(
     metadata: MetadataService, reports: Sequence[PartitionReport], *, timeout_ms: int
 ) -> None:
     """Commit what `reports` lead to, and those that other processes have queued while they wait for
-    the commit lock.
-
-    A report is a fact, and what follows from it is decided on the image of the process that
-    commits: it makes no difference which process that is.
-
-    Raises: as `MetadataService.submit`.
-    """
+    the commit lock. A report is a fact, and what follows from it is decided on the image of the
+    process that commits: it makes no difference which process that is."""
 
     def decide(image: MetadataImage) -> ControllerResult[int]:
         own = conclude(image, reports)
@@ -542,12 +533,8 @@ def conclude_reports(
 
 
 def check_min_isr(image: MetadataImage, key: PartitionKey, *, is_appended: bool) -> None:
-    """Check that acks=all can be kept for a partition now, before or after its write.
-
-    Raises:
-        NotEnoughReplicasError: It can't, and nothing was written.
-        NotEnoughReplicasAfterAppendError: It can't, and the write may be committed later.
-    """
+    """Check that acks=all can be kept for a partition now: or raise NotEnoughReplicasError before
+    its write, and NotEnoughReplicasAfterAppendError if the write may be committed later."""
     partition = image.partition(key)
     if partition is None or not is_under_min_isr(image, key.topic_id, partition):
         return

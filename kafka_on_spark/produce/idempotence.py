@@ -181,10 +181,8 @@ class ProducerRuns:
             self._remember(producer_id, run)
 
     def take_over(self, transactional_id: str | None) -> WriterFence | None:
-        """Return the writer to append as; None without a transactional id.
-
-        This process is one writer: its first append takes the next epoch.
-        """
+        """Return the writer to append as: this process is one, whose first append takes the next
+        epoch. None without a transactional id."""
         if transactional_id is None:
             return None
         check_transactional_id(transactional_id)
@@ -285,12 +283,8 @@ def _may_stand_forgotten(image: MetadataImage, append: NextAppend, mine: OwnRun 
 def check_not_fenced(
     producers: Mapping[str, ProducerEpoch], producer_id: str, producer_epoch: int
 ) -> None:
-    """Check that a producer is known and no newer run has begun, by the metadata's `producers`.
-
-    Raises:
-        ProducerFencedError: One has.
-        UnknownProducerIdError: The id has expired.
-    """
+    """Raise ProducerFencedError if a newer run has begun, by the metadata's `producers`, and
+    UnknownProducerIdError if the id has expired."""
     newest = producers.get(producer_id)
     if newest is None:
         raise UnknownProducerIdError(_HAS_EXPIRED.format(producer_id, "above those it has had"))
@@ -323,11 +317,8 @@ _HAS_EXPIRED = (
 
 
 def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:
-    """Check that a producer and its append's number are given together, or neither.
-
-    Raises:
-        InvalidRequestError: They are not, or a number is not a whole number or below 0.
-    """
+    """Check that a producer and its append's number are given together, or neither, and are whole
+    numbers from 0 on."""
     if producer_id is None:
         if producer_epoch is not None or sequence is not None:
             raise InvalidRequestError(

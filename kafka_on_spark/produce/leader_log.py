@@ -126,11 +126,8 @@ class PartitionBatch:
 def leader_of(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration
 ) -> ReplicaAddress:
-    """Return where a partition's leader is.
-
-    Raises:
-        NotLeaderOrFollowerError: There is none, so nobody can say where the log ends.
-    """
+    """Return where a partition's leader is. NotLeaderOrFollowerError: there is none, so nobody can
+    say where the log ends."""
     if partition.leader is None or not partition.is_created(partition.leader):
         words = "has no leader: bring its brokers back, and append again"
         raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} {words}")
@@ -155,15 +152,9 @@ def _of_leader(
 
 
 def read_leader(node: Node, image: MetadataImage, key: PartitionKey) -> ReplicaState | None:
-    """Return a leader's log, with all that is committed; nothing is written.
-
-    None: nothing was ever appended to the partition, or it is gone.
-
-    Raises:
-        NotLeaderOrFollowerError: Nobody can say where the log ends: the partition has no leader,
-            and may have records.
-        Why it can't be read.
-    """
+    """Return a leader's log, with all that is committed; nothing is written. None: nothing was ever
+    appended to the partition, or it is gone. NotLeaderOrFollowerError: it has no leader, and may
+    have records; or why the log can't be read."""
     partition = image.partition(key)
     if partition is None:
         return None
@@ -283,13 +274,9 @@ def place_files(
 def commit_batch(
     node: Node, batch: PartitionBatch, placed: StagedBatch, state: ReplicaState
 ) -> None:
-    """Commit a placed batch to its leader's table, or find where it stands already.
-
-    If an earlier try has appended it, it may stand there and be no duplicate, and the log need not
-    end where a conditional append expected.
-
-    Raises: as `replicas.commit_staged`, `check_remembered` and `catch_up`.
-    """
+    """Commit a placed batch to its leader's table, or find where it stands already. If an earlier
+    try has appended it, it may stand there and be no duplicate, and the log need not end where a
+    conditional append expected."""
     assert batch.registration is not None
     assert batch.log is not None, "it was placed"
     assert batch.leader is not None

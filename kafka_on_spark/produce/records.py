@@ -92,10 +92,7 @@ class Record(NamedTuple):
 
 def batches_of(records: object) -> Iterable[pa.RecordBatch]:
     """Return `records`, an Arrow table, a pandas frame or a list, as INPUT_SCHEMA.
-
-    Raises:
-        InvalidRequestError: They are none of these; or a column is missing, unknown or of a wrong
-            type.
+    InvalidRequestError: they are none of these; or a column is missing, unknown or of a wrong type.
     """
     # A caller that has a frame has imported pandas; other callers should not pay for the import.
     pandas = sys.modules.get("pandas")

@@ -40,12 +40,8 @@ _ROW_SCHEMA: Final = pa.schema([("task", pa.int32()), ("staged", pa.string())])
 
 
 def staging_of_frame(frame: Any) -> Callable[..., list[StagedSegment]]:
-    """Return what stages the rows of a DataFrame, whose columns are an append's, in its tasks.
-
-    Raises:
-        InvalidRequestError: It is a Spark Connect DataFrame; or a column is missing, unknown or of
-            a wrong type.
-    """
+    """Return what stages the rows of a DataFrame, whose columns are an append's, in its tasks;
+    raise InvalidRequestError for one of Spark Connect, or if columns are not those."""
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise InvalidRequestError(
             "a Spark Connect DataFrame can't be appended (it has no mapPartitions): use a classic"

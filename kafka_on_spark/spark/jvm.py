@@ -68,13 +68,9 @@ def check_files(
     settings: Mapping[str, str],
     options: StorageOptions,
 ) -> None:
-    """Check that Spark reaches the first of the files (normalized URLs) on each bucket.
-
-    Files on disks are not checked: this process has read them, and the JVM sees the same disks.
-
-    Raises:
-        InvalidRequestError: Spark can't read one.
-    """
+    """Check that Spark reaches the first of the files (normalized URLs) on each bucket, or raise
+    InvalidRequestError. Files on disks are not checked: this process has read them, and the JVM
+    sees the same disks."""
     conf = hadoop_configuration(spark)
     for name, text in settings.items():
         conf.set(name, text)

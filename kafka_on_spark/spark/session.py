@@ -39,13 +39,9 @@ _LISTS: Final = ("spark.jars", PACKAGES, "spark.jars.excludes")
 
 
 def build_session(app_name: str = "kafka_on_spark", **settings: object) -> SparkSession:
-    """Return a session that can read our tables; the running session, if there is one.
-
-    `settings` win over ours, under Spark's names: `**{"spark.master": "local[2]"}`.
-
-    Raises:
-        InvalidRequestError: Spark's or Delta's version is another than those that work.
-    """
+    """Return a session that can read our tables; the running session, if there is one. `settings`
+    win over ours, under Spark's names: `**{"spark.master": "local[2]"}`. InvalidRequestError:
+    Spark's or Delta's version is another than those that work."""
     check_versions(delta=True)
     _put_packages_on_path()
     builder = SparkSession.builder.appName(app_name)

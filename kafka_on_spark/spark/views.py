@@ -90,12 +90,9 @@ def open_view(
     has_headers: bool = False,
     asks: Callable[[Iterable[ReadOrder]], list[ReadOrder]] = list,
 ) -> DataFrame:
-    """Return a topic's view, planned and made, as `Cluster.view` describes it.
-
-    `asks`: what replicas must have, besides records.
-
-    Raises: as there; and OffsetOutOfRangeError, if compaction has removed what `asks` asks for.
-    """
+    """Return a topic's view, planned and made, as `Cluster.view` describes it, and raise as that
+    does. `asks`: what replicas must have, besides records; OffsetOutOfRangeError if compaction has
+    removed it."""
     orders = asks(
         reads.plan(
             topic,
@@ -139,12 +136,8 @@ def open_view(
 
 
 def check_view_session(spark: object, name: object) -> SparkSession:
-    """Check that `spark` can scan a view, and that `name` is allowed for one; return the session.
-
-    Raises:
-        InvalidRequestError: There is no session, it is a Spark Connect one, it has no Delta Lake,
-            or the name is not allowed.
-    """
+    """Return the session `spark`, if it can scan a view, and `name` is allowed for one; otherwise
+    raise InvalidRequestError."""
     if spark is None:
         raise InvalidRequestError(
             "a view is scanned by Spark: open the cluster with a session, as in Cluster.open(root,"
