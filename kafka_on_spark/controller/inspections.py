@@ -63,9 +63,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.quorum.raft import Generation, check_generation
 from kafka_on_spark.metadata.reports import PartitionReport, ReplicaInspection, ReplicaReport
-from kafka_on_spark.node.node import Node, open_node
-from kafka_on_spark.store.root_urls import cluster_url
-from kafka_on_spark.store.storage_options import StorageOptions
+from kafka_on_spark.node.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -614,31 +612,3 @@ def inspect_findings(node: Node) -> None:
     inspections = node.part(SecondInspections)
     if inspections.wait_ms() is not None:
         node.maintenance.add({inspections: inspections.finish_or_leave})
-
-
-class TaskFindings:
-    """What a reading task has found bad. The task itself inspects it again, and reports it."""
-
-    def __init__(self, cluster: str, storage: StorageOptions) -> None:
-        self._cluster = cluster
-        self._storage = storage
-        self._found: list[Finding] = []
-
-    def note(
-        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
-    ) -> None:
-        """Record a replica that could not be read, if the error is evidence that it is bad."""
-        if is_evidence(error):
-            self._found.append(Finding.of(address, segment))
-
-    def report(self) -> None:
-        if not self._found:
-            return
-        try:
-            node = open_node(cluster_url(self._cluster), self._storage)
-        except KafkaOnSparkError as error:
-            log.warning("what was found bad is not reported: %s", error)
-            return
-        for found in self._found:
-            node.part(SecondInspections).record_finding(found)
-        node.close()

@@ -8,10 +8,10 @@ two cases: it compacts a leader that can't be read before, and it reports a repl
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -45,7 +45,9 @@ from kafka_on_spark.consume.query_batch import (
 )
 from kafka_on_spark.consume.subscription import partitions_of
 from kafka_on_spark.groups.offsets import cuts_after
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.read_order import ReadOrder, of_cut
+from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.metadata_service import MetadataService
@@ -54,6 +56,9 @@ from kafka_on_spark.observe.metadata_as_of import image_as_of
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.store.root_urls import cluster_url
 from kafka_on_spark.store.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from kafka_on_spark.node.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +164,8 @@ class Reading:
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows; if no task was planned, Spark asks once, with None."""
-        from kafka_on_spark.controller.inspections import TaskFindings
+        from kafka_on_spark.controller.inspections import Finding, SecondInspections
+        from kafka_on_spark.log.evidence import is_evidence
         from kafka_on_spark.log.reading import read_rows
 
         if partition.value is None:
@@ -167,33 +173,51 @@ class Reading:
         assert isinstance(partition, PartitionRange)
         order = partition.order
         log.debug("reads %s from %d to %d", order.name, order.start_offset, order.end_offset)
-        findings = TaskFindings(self.options.cluster, self.storage)
+        found = []
+
+        def note(
+            address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+        ) -> None:
+            if is_evidence(error):
+                found.append(Finding.of(address, segment))
+
+        def record_findings(node: "Node") -> None:
+            for each in found:
+                node.part(SecondInspections).record_finding(each)
+
         try:
             yield from read_rows(
                 order,
                 Worker(self.storage).replicas,
                 self.storage,
                 has_headers=self.options.has_headers,
-                note=findings.note,
+                note=note,
                 on_deleted=self.fail_or_pass_deleted,
                 # A reader of the past compacts nothing.
                 finish_compaction=None if self.options.as_of else self.finish_compaction,
             )
         finally:
-            findings.report()
+            if found:
+                self._do(record_findings)
 
     def finish_compaction(self, order: ReadOrder) -> None:
-        """Compact a leader that can't be read before, after an unclean election, say. What fails is
-        said in the log, and by the read that finds it as it was."""
+        """Compact a leader that can't be read before, after an unclean election, say; if that
+        fails, the read that finds it as it was says so, too."""
         from kafka_on_spark.controller.replication_round import finish_compaction
-        from kafka_on_spark.node.node import open_node
 
         log.info("%s is compacted before it is read", order.name)
+        self._do(lambda node: finish_compaction(node, order))
+
+    def _do(self, work: "Callable[[Node], None]") -> None:
+        """Open the cluster for work of a task that reads; a failure is logged. As it closes, what
+        was found bad is inspected a second time."""
+        from kafka_on_spark.node.node import open_node
+
         try:
             with closing(open_node(cluster_url(self.options.cluster), self.storage)) as node:
-                finish_compaction(node, order)
+                work(node)
         except KafkaOnSparkError as error:
-            log.warning("a leader is not compacted by the task that reads it: %s", error)
+            log.warning("a task that reads could not report or compact a replica: %s", error)
 
     def fail_or_pass_deleted(
         self, order: ReadOrder, first: Offset, log_start_offset: Offset

@@ -8,12 +8,10 @@ import time
 import pytest
 
 from kafka_on_spark.base.ids import LOST
-from kafka_on_spark.controller.inspections import TaskFindings
 from kafka_on_spark.log.read_order import plan_reads
-from kafka_on_spark.log.reading import read_rows
-from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.store.roots import StorageOptions
+from kafka_on_spark.spark.source import PartitionRange, Reading
 from tests.cluster.disks import PATIENCE_MS, partition_of, records, values_of
+from tests.cluster.format.sources import options
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -70,13 +68,11 @@ def test_an_append_that_finds_its_leader_bad_reports_it_and_goes_on_with_the_nex
 def test_a_task_that_reads_a_damaged_file_reports_it_itself(disks, cluster):
     newest = newest_segment(disks.folder(1, "orders"))
     newest.write_bytes(newest.read_bytes()[::-1])
-    findings = TaskFindings(str(disks.metadata_root), StorageOptions())
-    store = replica_store(StorageOptions())
+    reading = Reading(options(disks, is_stream=False, subscribe="orders"))
 
     [order] = plan_reads(cluster.image, "orders")
-    rows = read_rows(order, store, StorageOptions(), note=findings.note)
+    rows = reading.rows(PartitionRange(order))
     assert sum(each.num_rows for each in rows) == len(VALUES)
-    findings.report()
 
     assert cluster.image.topic("orders").partitions[0].directory_of(1) == LOST
 
