@@ -327,10 +327,11 @@ class _Constants:
     """The columns of a partition's rows that have one value, for any batch of a task."""
 
     def __init__(self, order: ReadOrder) -> None:
-        self.topic = pa.repeat(order.name.topic, BATCH_ROWS_MAX)
-        self.partition = pa.repeat(pa.scalar(order.name.partition, pa.int32()), BATCH_ROWS_MAX)
+        rows_max = min(order.end_offset - order.start_offset, BATCH_ROWS_MAX)
+        self.topic = pa.repeat(order.name.topic, rows_max)
+        self.partition = pa.repeat(pa.scalar(order.name.partition, pa.int32()), rows_max)
         self.types = {
-            each: pa.repeat(pa.scalar(each, pa.int32()), BATCH_ROWS_MAX)
+            each: pa.repeat(pa.scalar(each, pa.int32()), rows_max)
             for each in (CREATE_TIME, APPEND_TIME)
         }
 

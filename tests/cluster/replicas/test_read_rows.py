@@ -65,6 +65,15 @@ def test_rows_have_the_columns_of_their_partition(order, kind):
     assert rows.column("timestamp").null_count == 0
 
 
+def test_a_range_of_few_offsets_takes_no_memory_for_a_full_batch(order, monkeypatch):
+    monkeypatch.setattr(reading, "BATCH_ROWS_MAX", 2**16)
+    before = pa.total_allocated_bytes()
+    rows = read_rows(order, replica_store(OPTIONS), OPTIONS)
+
+    assert next(rows).num_rows
+    assert pa.total_allocated_bytes() - before < 2**16
+
+
 def test_a_replica_that_fails_after_some_rows_of_a_segment_is_gone_on_from_by_the_next(
     order, monkeypatch
 ):
