@@ -91,13 +91,13 @@ def read_table(folder: Path) -> tuple[dict[str, str], dict[int, str]]:
 
 
 def actions(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield what the newest checkpoint says, and the commits after it."""
+    """Yield what the newest checkpoint that can be read says, and the commits after it."""
     first = 0
-    checkpoints = [path for path in log.glob("*.checkpoint.parquet") if path.stat().st_size]
-    if checkpoints:
-        newest = max(checkpoints)
-        yield from pq.read_table(newest).to_pylist()
-        first = int(newest.name[:20]) + 1
+    for checkpoint in sorted(log.glob("*.checkpoint.parquet"), reverse=True):
+        with suppress(OSError, ValueError):
+            yield from pq.read_table(checkpoint).to_pylist()
+            first = int(checkpoint.name[:20]) + 1
+            break
     for commit in sorted(log.glob("*.json")):
         if commit.stem.isdecimal() and int(commit.stem) >= first:
             try:

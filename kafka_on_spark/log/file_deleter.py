@@ -29,7 +29,8 @@ from kafka_on_spark.log.upkeep_work import NOTHING_DONE, Allowance, UpkeepOrder,
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.temporaries import clean_table
 from kafka_on_spark.store.deadlines import within
-from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
+from kafka_on_spark.store.delta.delta_log import DeltaLog
+from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import as_storage_errors
 from kafka_on_spark.store.root_identity import check_directory, root_now_ms
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
@@ -155,8 +156,9 @@ class ReplicaFolders:
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         """Return the files that the table has removed, and when, as far as its log still tells."""
-        files = RootFiles(address.root, self._options)
-        return within(address.root, lambda: read_tombstones(files, address.folder))
+        table = DeltaLog(address.folder, self._options, is_flushed=False)
+        within(address.root, table.refresh)
+        return within(address.root, table.tombstones)
 
     def now_ms(self, address: ReplicaAddress) -> int:
         """Return the time of the replica's root, which is the disk of the address."""

@@ -31,7 +31,7 @@ _OF_FILES: Final = re.compile(
     r"_[0-9a-f]{32}\.tmp"  # ours, before they get their names
     r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # delta-rs's
     r"|_probe-[0-9a-f]{32}"
-    r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # set aside
+    r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # of an older version
 )
 _QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}")
 

@@ -114,7 +114,7 @@ from kafka_on_spark.store.deadlines import (
 )
 from kafka_on_spark.store.delta.delta_files import log_folder
 from kafka_on_spark.store.delta.delta_log import DeltaLog
-from kafka_on_spark.store.delta.log_cleaning import clean_log, read_tombstones
+from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_identity import now_ms_at
@@ -635,7 +635,8 @@ class VoterLog:
         active = self._newest_files()
         named = {file.path for file in active}
         self._sound.intersection_update(named)
-        removed_at_ms = read_tombstones(self._files, self.uri)
+        with self._delta.lock:
+            removed_at_ms = self._delta.tombstones()
         count = 0
         for name in listed:
             if name in named:

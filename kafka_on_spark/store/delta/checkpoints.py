@@ -1,20 +1,17 @@
-"""Writes checkpoints of our tables, reads them, and passes over those that can't be read.
+"""Writes checkpoints of our tables, and reads them; one that can't be read is passed over.
 
 A checkpoint is written from the state that this process has of the table, whose commits it has
 counted and so flushed: a checkpoint of an unflushed commit could outlive it and fork the table.
 What the state lacks, the table's metadata and older tombstones, is taken from the checkpoint
 before. Source: Delta's protocol, "Checkpoints" and "Last checkpoint file".
 
-A power cut may keep a checkpoint's name or size and lose its bytes. Delta readers skip an empty
-checkpoint and no other, and a cleaner would count it among those that a table can be opened from.
-So one that can't be read gets another name; its bytes stay.
+It is flushed before it gets its name, so a power cut leaves it whole or not at all. So many stay
+that damage to some of them closes no table, and `fsck` finds it.
 """
 
 import json
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,11 +19,10 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.text import parse_json
-from kafka_on_spark.store.deadlines import SHORT, within
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
     PROTOCOL,
-    UNREADABLE_SUFFIX,
+    TableDamage,
     TableState,
     TableStep,
     checkpoint_path,
@@ -43,12 +39,9 @@ from kafka_on_spark.store.local_files import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     UnsafeFileError,
-    rename,
 )
 from kafka_on_spark.store.parquet_files import read_parquet
-from kafka_on_spark.store.roots import RootFiles, is_local
-
-log = logging.getLogger(__name__)
+from kafka_on_spark.store.roots import RootFiles
 
 CHECKPOINT_INTERVAL: Final = 100
 """Commits between checkpoints: whoever commits a version divisible by it writes one."""
@@ -99,7 +92,7 @@ def write_checkpoint(files: RootFiles, uri: str, state: TableState, now_ms: int)
     names = files.names(log_folder(uri))
     if state.version not in commits_in(names):
         raise KafkaStorageError(f"the commit {state.version} of {uri} is not there any more")
-    metadata, tombstones = _before(files, uri, checkpoints_in(names))
+    metadata, tombstones = before(files, uri, checkpoints_in(names))
     tombstones = state.lasting(tombstones | state.tombstones, now_ms)
     reader, writer = PROTOCOL
     rows: dict[str, list[Any]] = {
@@ -146,7 +139,7 @@ def _encode(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _before(
+def before(
     files: RootFiles, uri: str, checkpoints: Iterable[int]
 ) -> tuple[Mapping[str, Any], dict[str, int]]:
     """Return the table's metadata and the tombstones by the newest checkpoint that can be read; by
@@ -166,70 +159,10 @@ def _before(
     raise CorruptLogError("neither a checkpoint nor the first commit can be read", path=uri)
 
 
-def _whole(files: RootFiles, path: str) -> bytes | None:
-    """Return a checkpoint's bytes; None if it is not there, or not known to be all of it.
-
-    A store's answer may be cut off, or be of an object that was replaced meanwhile.
-    """
-    found = files.read_stamped(path, CHECKPOINT_BYTES_MAX)
-    if found is None or len(found[0]) != files.size(path) or [found[1]] != files.stamps([path]):
-        return None
-    return found[0]
-
-
 def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
     path = checkpoint_path(uri, version)
     try:
         content = files.read(path, CHECKPOINT_BYTES_MAX)
     except UnsafeFileError as error:
-        log.warning("the checkpoint %s is passed over: %s", path, error.message)
-        content = None
+        return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
     return checkpoint_step(content, version, path)
-
-
-def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
-    path = checkpoint_path(uri, version)
-    # A process that may only read leaves it to others.
-    with suppress(OSError, KafkaStorageError):
-        try:
-            content = _whole(files, path)
-        except UnsafeFileError:
-            if not is_local(uri):
-                return  # larger than can be copied
-            content = b""
-        if content is not None and not _is_readable(content, path):
-            log.warning("the checkpoint %s can't be read, and is passed over", path)
-            _set_aside(files, uri, path, content)
-
-
-def _set_aside(files: RootFiles, uri: str, path: str, content: bytes) -> None:
-    """Give a checkpoint another name. A store can't rename: its object's `content` is copied."""
-    aside = path + UNREADABLE_SUFFIX
-    if is_local(uri):
-        within(uri, partial(rename, path, aside), SHORT)
-    else:
-        files.write(aside, content)
-        files.delete_file(path)
-    delete_misleading_hint(files, uri)
-
-
-def delete_misleading_hint(files: RootFiles, uri: str) -> None:
-    """Delete a hint at a checkpoint that is not there, or one that can't be read: delta-rs opens no
-    table that has one.
-
-    An older version of ours left such a hint behind a power cut: it flushed neither of the two.
-    """
-    with suppress(UnsafeFileError):  # not a file: no reader takes it for a hint
-        if files.size(hint_path(uri)) is not None and last_checkpoint(files, uri) < 0:
-            files.delete_file(hint_path(uri))
-
-
-def _is_readable(content: bytes, path: str) -> bool:
-    """Return whether bytes are a checkpoint's, as far as can be told."""
-    try:
-        read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
-    except CorruptLogError:
-        return False
-    except KafkaStorageError:  # too little memory to tell
-        return True
-    return True

@@ -277,9 +277,6 @@ def encode_commit(
 
 
 CHECKPOINT: Final = ".checkpoint.parquet"
-UNREADABLE_SUFFIX: Final = ".unreadable"
-"""The new end of the name of a checkpoint that can't be read: no reader takes it for a part of the
-log."""
 
 # Whole names only: macOS leaves `._…` beside each file, and people leave copies.
 _COMMIT_NAME: Final = re.compile(r"([0-9]{20})\.json")

@@ -29,7 +29,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeVar
@@ -48,9 +48,8 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.store.deadlines import RootLock, SystemClock, pauses_ms, within
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
-    delete_misleading_hint,
+    before,
     read_checkpoint,
-    rename_unreadable,
     write_checkpoint,
 )
 from kafka_on_spark.store.delta.delta_files import (
@@ -262,10 +261,6 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
     if not commits | checkpoints:
         raise ReplicaLostError(f"there is no table at {log.uri}")
     state, base = _newest_state(log, sorted(checkpoints, reverse=True))
-    if is_local(log.uri):
-        # A process that may only read leaves it to others.
-        with suppress(KafkaStorageError):
-            delete_misleading_hint(log.files, log.uri)
     newest = max(commits | {base})
     first = max(base, 0)
     [oldest] = log.stamps(first)
@@ -332,13 +327,14 @@ def _commit_of(log: CommitFiles, version: int, content: bytes) -> TableCommit:
     return step
 
 
-def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableState, int]:
+def _newest_state(table: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableState, int]:
     """Return the state of the newest checkpoint that can be read, and its version."""
     for version in checkpoints:
-        step = read_checkpoint(log.files, log.uri, version)
+        step = read_checkpoint(table.files, table.uri, version)
         if isinstance(step, TableCheckpoint):
             return TableState.of(step), version
-        rename_unreadable(log.files, log.uri, version)
+        if isinstance(step, TableDamage):
+            log.warning("%s; it is passed over", step.sentence)
     return TableState(), -1
 
 
@@ -425,6 +421,12 @@ class DeltaLog:
     def active_files(self) -> Iterable[FileEntry]:
         """Return the table's files, in no order."""
         return self._content().files.values()
+
+    def tombstones(self) -> dict[str, int]:
+        """Return the files that the table has removed, as far as its log still tells, and when (ms
+        since 1970 UTC, by the clock of who did it)."""
+        checkpoints = checkpoints_in(self._files.names(log_folder(self.uri)))
+        return before(self._files, self.uri, checkpoints)[1] | self._content().tombstones
 
     # Following
 

@@ -11,11 +11,11 @@ were cleaned: no reader gets to it.
 from collections.abc import Iterator
 
 from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
+from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import (
     TableDamage,
     TableStep,
     checkpoint_path,
-    checkpoint_step,
     checkpoint_version,
     checkpoints_in,
     commit_path,
@@ -27,7 +27,6 @@ from kafka_on_spark.store.delta.delta_files import (
 )
 from kafka_on_spark.store.delta.log_cleaning import first_kept
 from kafka_on_spark.store.local_files import (
-    CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     UnsafeFileError,
 )
@@ -71,7 +70,9 @@ def table_steps(
             needs_base = needs_base or isinstance(step, TableDamage)
             yield step
         if version in checkpoints and (has_all_checkpoints or needs_base or version == newest):
-            checkpoint = _read_checkpoint(files, uri, version)
+            checkpoint = read_checkpoint(files, uri, version)
+            if isinstance(checkpoint, TableDamage):
+                _check_not_cleaned(files, uri, version)
             needs_base = needs_base and isinstance(checkpoint, TableDamage)
             yield checkpoint
     yield from _check_hint(files, uri, checkpoints)
@@ -127,17 +128,6 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
         _check_not_cleaned(files, uri, version)
         return TableDamage(version=version, sentence=f"the commit {path} is missing")
     return commit_step(content, version, path)
-
-
-def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
-    path = checkpoint_path(uri, version)
-    try:
-        content = files.read(path, CHECKPOINT_BYTES_MAX)
-    except UnsafeFileError as error:
-        return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
-    if content is None:
-        _check_not_cleaned(files, uri, version)
-    return checkpoint_step(content, version, path)
 
 
 def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:

@@ -25,8 +25,8 @@ from kafka_on_spark.metadata.quorum.voter_log import DELETE_DELAY_MS
 from kafka_on_spark.metadata.snapshots import SNAPSHOTS_KEPT
 from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in
 from kafka_on_spark.store.delta.delta_log import CHECKPOINT_INTERVAL
-from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT, read_tombstones
-from kafka_on_spark.store.roots import RootFiles, StorageOptions
+from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT
+from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, SimulatedTime
 
 OPTIONS = StorageOptions()
@@ -212,8 +212,8 @@ def _look_at_metadata(bounds: _Bounds, root: Path) -> None:
 def _look_at_replaced(bounds: _Bounds, root: Path, table: Path) -> None:
     """Check that what merges replaced is gone since the last checkpoint, but for what is newer than
     the delay: each merge replaces as many files as there were commits."""
-    named = {file.path for file in bounds.cluster._metadata.log.voter_log._delta.active_files()}
-    removed_at_ms = read_tombstones(RootFiles(str(root), OPTIONS), str(table))
+    delta = bounds.cluster._metadata.log.voter_log._delta
+    named, removed_at_ms = {file.path for file in delta.active_files()}, delta.tombstones()
     now_ms = bounds.clock.now_ms()
     left = [
         path.name

@@ -26,8 +26,7 @@ from kafka_on_spark.store.delta import (
     delta_files,
     delta_log,
 )
-from kafka_on_spark.store.delta.delta_files import UNREADABLE_SUFFIX, hint_path, log_folder
-from kafka_on_spark.store.local_files import CHECKPOINT_BYTES_MAX
+from kafka_on_spark.store.delta.delta_files import hint_path, log_folder
 
 LOCAL: Final = "/disk/table"
 STORE: Final = "s3://bucket/table"
@@ -42,7 +41,7 @@ class Call:
     """A call that waits for its answer.
 
     Attributes:
-        operation: link, put, write, read, stat, list, unlink, rename or flush.
+        operation: link, put, write, read, stat, list, unlink or flush.
         names: The files that it touches.
         content: What it writes.
     """
@@ -163,10 +162,6 @@ class _Local:
         if not self._ask("unlink", [path]):
             raise FileNotFoundError(path)
 
-    def rename(self, source: str, target: str) -> None:
-        if not self._ask("rename", [source, target]):
-            raise FileNotFoundError(source)
-
     def flush_each(self, paths: Iterable[str]) -> None:
         wanted = [path for path in paths if f"{log_folder(LOCAL)}/" in path]
         if wanted and not self._ask("flush", wanted):
@@ -278,8 +273,6 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     encode = delta_log.encode_commit
 
     def write(path: str, content: bytes) -> None:
-        if path.endswith(UNREADABLE_SUFFIX):  # then whoever opens a table has to do without
-            raise KafkaStorageError("no process of a search may set a checkpoint aside on a store")
         is_hint = path == hint_path(uri)
         told = hint_bytes(json.loads(content)["version"]) if is_hint else content
         answers.ask("write", [path], told)
@@ -290,9 +283,6 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (roots, "local_files", local),
         (roots, "filesystem", lambda path, options: store),
-        # No store of a search cuts an answer off, or replaces a checkpoint.
-        (checkpoints, "_whole", lambda files, path: files.read(path, CHECKPOINT_BYTES_MAX)),
-        (checkpoints, "rename", local.rename),
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
         (delta_log, "commit_step", commit_step),

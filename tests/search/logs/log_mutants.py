@@ -260,7 +260,7 @@ LOG_MUTANTS = [
     ),
     _mutant(
         "a checkpoint that can't be read is passed over for an older one",
-        replace(DAMAGED, is_local=False),  # on a disk it gets another name, and is not listed again
+        DAMAGED,
         "opens",
         (
             delta_log,

@@ -213,7 +213,7 @@ class LogWorld:
             if found is not None and call.operation != "write":
                 return False, table
             return True, table.with_file(name, (call.content, stamp))
-        assert call.operation in ("unlink", "rename")
+        assert call.operation == "unlink"
         return found is not None, table.with_file(name, None)
 
     def _answer_of_all(self, files: dict[str, File], call: Call) -> Any:

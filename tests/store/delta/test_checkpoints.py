@@ -15,7 +15,6 @@ from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
 from kafka_on_spark.store.delta.delta_log import DeltaLog
-from kafka_on_spark.store.delta.log_cleaning import read_tombstones
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.panics import PanicException
 from tests.store.tables import (
@@ -113,7 +112,8 @@ def test_a_checkpoint_keeps_the_tombstones_of_the_one_before_until_they_expire(u
             log.commit(log.version, operation="test", files=[added], counters={})
             log.commit(log.version, operation="test", files=[removed], counters={})
         log.checkpoint_if_due()
-        return read_tombstones(RootFiles(uri, OPTIONS), uri)
+        assert opened(uri).tombstones() == log.tombstones()
+        return log.tombstones()
 
     first = removed_at(10)
     now_ms[0] += 59_000

@@ -6,9 +6,8 @@ from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from tests.builders import BEGINNING
-from tests.store.damages import empty
-from tests.store.delta.cleaning import check_whole, checkpoints_of, copied, live_once
-from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, opened, put_stray
+from tests.store.delta.cleaning import check_whole, copied, live_once
+from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, put_stray
 
 pytestmark = pytest.mark.usefixtures("short")
 
@@ -38,20 +37,6 @@ def test_a_table_is_not_created_again_in_the_place_of_its_cleaned_first_commit(c
     check_whole(uri, 65)
     live(cleaned, 10)
     assert not commit_file(uri, 0).exists()
-
-
-# Checkpoints and hints
-
-
-def test_a_checkpoint_without_bytes_is_none_of_those_that_are_kept(cleaned, uri):
-    """Audits begin at the oldest of these."""
-    empty(checkpoint_file(uri, 60))
-    log = opened(uri)
-
-    for version in range(66, 90):
-        live(log, 1)
-        assert 60 not in checkpoints_of(uri)
-        check_whole(uri, version)
 
 
 # Readers of the whole history

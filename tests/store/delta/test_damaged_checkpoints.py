@@ -6,14 +6,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store import parquet_files
 from kafka_on_spark.store.delta import checkpoints, delta_log
 from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
-from tests.store.damages import up_to_last, with_checkpoint, zero
-from tests.store.tables import OPTIONS, commit_file, commit_times, names_in_log, opened
+from tests.store.damages import up_to_last, with_checkpoint
+from tests.store.tables import OPTIONS, commit_file, commit_times, opened
 
 
 @pytest.fixture
@@ -25,35 +24,6 @@ def log(log, monkeypatch):
 
 def steps_of(uri):
     return table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
-
-
-def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(log, uri):
-    path = with_checkpoint(log)
-    zero(path)
-    content = path.read_bytes()
-
-    opened(uri)
-
-    assert not path.exists()
-    assert Path(f"{path}.unreadable").read_bytes() == content
-
-
-def test_a_checkpoint_that_could_not_be_read_just_now_stays(log, uri, monkeypatch):
-    def fail(files, path, bytes_max):
-        if path.endswith(".parquet"):
-            raise KafkaStorageError("a moment's failure")
-        return read(files, path, bytes_max)
-
-    with_checkpoint(log)
-    before = names_in_log(uri)
-    read = RootFiles.read
-    with monkeypatch.context() as failing:
-        failing.setattr(RootFiles, "read", fail)
-        with pytest.raises(KafkaStorageError):
-            opened(uri)
-
-    assert names_in_log(uri) == before
-    assert opened(uri).version == log.version
 
 
 # fmt: off
@@ -103,8 +73,6 @@ def test_a_checkpoint_that_says_too_much_is_passed_over_before_its_pages_are_rea
     after = opened(uri)
 
     assert after.counters_of("count") == [log.version]
-    assert not path.exists()
-    assert Path(f"{path}.unreadable").exists()
 
 
 @pytest.mark.parametrize("damage", [Path.mkdir, os.mkfifo])
@@ -116,27 +84,8 @@ def test_what_is_no_regular_file_in_a_checkpoints_place_is_passed_over(log, uri,
     assert opened(uri).counters_of("count") == [log.version]
 
 
-@pytest.mark.parametrize("is_local", [True, False])
-def test_a_checkpoint_that_is_larger_than_one_can_be_is_not_read(log, uri, monkeypatch, is_local):
-    path = with_checkpoint(log)
-    monkeypatch.setattr(checkpoints, "is_local", lambda url: is_local)
+def test_a_checkpoint_that_is_larger_than_one_can_be_is_not_read(log, uri, monkeypatch):
+    with_checkpoint(log)
     monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES_MAX", 100)
 
     assert opened(uri).counters_of("count") == [log.version]
-    assert path.exists() is not is_local
-
-
-def test_a_checkpoint_of_a_store_whose_bytes_were_cut_off_on_the_way_stays(log, uri, monkeypatch):
-    def cut_off(files, path, bytes_max):
-        content = read(files, path, bytes_max)
-        return content[:-9] if path.endswith(".parquet") else content
-
-    with_checkpoint(log)
-    before = names_in_log(uri)
-    read = RootFiles.read
-    with monkeypatch.context() as failing:
-        failing.setattr(checkpoints, "is_local", lambda url: False)
-        failing.setattr(RootFiles, "read", cut_off)
-        assert opened(uri).counters_of("count") == [log.version]
-
-    assert names_in_log(uri) == before
