@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import (
@@ -25,21 +26,19 @@ from kafka_on_spark.base.ids import DirectoryId
 from kafka_on_spark.log.batch import HEADER
 from kafka_on_spark.store.counts import RequestKind, count_request
 from kafka_on_spark.store.deadlines import SHORT, within
+from kafka_on_spark.store.delta.checkpoints import newest_checkpoint
 from kafka_on_spark.store.delta.delta_files import (
-    CHECKPOINT,
     TableCheckpoint,
     TableCommit,
     TableDamage,
     TableStep,
-    checkpoint_step,
-    checkpoint_version,
     checkpoints_in,
+    commit_path,
     commit_step,
     commits_in,
 )
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
-    CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     SEGMENT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,
@@ -154,21 +153,21 @@ def table_flaw(
     newest = max(commits | checkpoints)
     if newest < seen_version:
         return ReplicaLostError(f"the table {folder} went back", version=newest, seen=seen_version)
-    base = _newest_checkpoint(inspection, folder, checkpoints)
-    files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
-    files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
+    base = newest_checkpoint(inspection.read, folder, checkpoints)
+    after = range(0 if base is None else base.version + 1, newest + 1)
     # A checkpoint without its commit: its writer had seen commits that the disk has lost since.
-    missing = [name for name in (f"{max(base, 0):020d}.json", *files) if name not in names]
+    missing = [each for each in (max(after.start - 1, 0), *after) if each not in commits]
     if missing:
-        return CorruptLogError(f"the commit {folder}/{_LOG}/{missing[0]} is missing")
+        return CorruptLogError(f"the commit {commit_path(folder, missing[0])} is missing")
+    steps: Iterator[TableStep] = (_read_commit(inspection, folder, each) for each in after)
     found: dict[str, str] = {}
-    for name in files:
-        try:
-            step = _table_step(_read(inspection, folder, name), f"{folder}/{_LOG}/{name}")
-        except UnsafeFileError as error:
-            return CorruptLogError(error.message, **error.context)
+    for step in steps if base is None else chain([base], steps):
         if isinstance(step, TableDamage):
             return CorruptLogError(step.sentence)
+        if not _has_headers(step):
+            return CorruptLogError(
+                f"a header in version {step.version} of {folder} is none of a segment's"
+            )
         found = dict(step.configuration or found)
     return identity_flaw(found, configuration, folder)
 
@@ -179,29 +178,15 @@ def _has_headers(step: TableCommit | TableCheckpoint) -> bool:
     return all(file.values.keys() == HEADER for file in added)
 
 
-def _newest_checkpoint(inspection: RootInspection, folder: str, checkpoints: set[int]) -> int:
-    """Return the version of the newest checkpoint that can be read, or -1: it holds nothing that
-    the commits lack, so one that can't be read is passed over."""
-    for version in sorted(checkpoints, reverse=True):
-        name = f"{version:020d}{CHECKPOINT}"
-        try:
-            content = inspection.read(f"{folder}/{_LOG}/{name}", CHECKPOINT_BYTES_MAX)
-        except UnsafeFileError:
-            continue
-        if isinstance(checkpoint_step(content, version, name), TableCheckpoint):
-            return version
-    return -1
-
-
-def _table_step(content: bytes, path: str) -> TableStep:
-    version = checkpoint_version(path)
-    if version is not None:
-        step = checkpoint_step(content, version, path)
-    else:
-        step = commit_step(content, int(path.rsplit("/", 1)[-1][:20]), path)
-    if isinstance(step, TableDamage) or _has_headers(step):
-        return step
-    return TableDamage(version=step.version, sentence=f"a header in {path} is none of a segment's")
+def _read_commit(inspection: RootInspection, folder: str, version: int) -> TableStep:
+    path = commit_path(folder, version)
+    try:
+        content = inspection.read(path, COMMIT_BYTES_MAX)
+    except UnsafeFileError as error:
+        return TableDamage(version=version, sentence=error.message)
+    if content is None:
+        raise KafkaStorageError(f"{path} disappeared while it was read: try again")
+    return commit_step(content, version, path)
 
 
 def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
@@ -214,14 +199,6 @@ def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
             return ReplicaLostError(f"there is no table {folder}: {where}")
         place = f"{place}/{part}" if place else part
     return ReplicaLostError(f"there is no table {folder}: its log is empty")
-
-
-def _read(inspection: RootInspection, folder: str, name: str) -> bytes:
-    bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
-    content = inspection.read(f"{folder}/{_LOG}/{name}", bytes_max)
-    if content is None:
-        raise KafkaStorageError(f"{folder}/{_LOG}/{name} disappeared while it was read: try again")
-    return content
 
 
 def identity_flaw(

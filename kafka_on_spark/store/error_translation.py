@@ -1,13 +1,12 @@
 """Translates what the system, a library or a store raises into our errors; nothing else does.
 
-What delta-rs, Arrow, fsspec, obstore, botocore or the system raise is a failure of the root or of
-this process, and never evidence that a replica is wrong. One kind is told apart here: a caller
+What Arrow, fsspec, botocore or the system raise is a failure of the root or of this process, and
+never evidence that a replica is wrong. One kind is told apart here: a caller
 without permission or credentials, or with a wrong option, learns nothing about the root, so the
 failure must count against no broker.
 """
 
 import errno
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -36,30 +35,12 @@ _DENIED_KINDS: Final = frozenset(
         "DefaultCredentialsError",  # google
         "NoCredentialsError",  # botocore
         "PartialCredentialsError",  # botocore
-        "PermissionDeniedError",  # obstore
-        "UnauthenticatedError",  # obstore
     }
 )
-# delta-rs gives a text only: the system's, object_store's, or a store's own answer. None of these
-# words can be a part of a topic's name, which a path in the same text holds.
-_DENIED_WORDS: Final = re.compile(
-    r"\(os error (1|13)\)|Os \{ code: (1|13),"
-    r"|lacked the necessary privileges|lacked valid authentication"
-    r"|\b(401 unauthorized|403 forbidden)\b|<code>(accessdenied|invalidaccesskeyid"
-    r"|signaturedoesnotmatch|expiredtoken)</code>",
-    re.IGNORECASE,
-)
-_FULL_WORDS: Final = re.compile(
-    r"\(os error (28|122)\)|Os \{ code: (28|122),|\b507 insufficient storage\b"
-    r"|<code>(xminiostoragefull|xminioadminbucketquotaexceeded|quotaexceeded)</code>",
-    re.IGNORECASE,
-)
-_READ_ONLY_WORDS: Final = re.compile(r"\(os error 30\)|Os \{ code: 30,")
 _ADVICE: Final[Mapping[type[KafkaStorageError], str]] = {
     RootFullError: "make room there",
     RootReadOnlyError: "mount it writable",
 }
-_TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
 def storage_error(
@@ -82,14 +63,6 @@ def storage_error(
     return kind(text if advice is None or advice in text else f"{text}: {advice}")
 
 
-def is_failure(error: BaseException) -> bool:
-    """Return whether `error` is a failure, and not a request to end the process.
-
-    A panic of a Rust library is one, although Python does not class it as an Exception.
-    """
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
-
-
 @contextmanager
 def as_storage_errors(doing: str, options: StorageOptions | None = None) -> Iterator[None]:
     """Turn what a library or the system raises in the block into a KafkaStorageError."""
@@ -97,9 +70,7 @@ def as_storage_errors(doing: str, options: StorageOptions | None = None) -> Iter
         yield
     except KafkaOnSparkError:
         raise
-    except BaseException as error:
-        if not is_failure(error):
-            raise
+    except Exception as error:
         cause = error if options is None else options.shown(error)
         raise storage_error(error, doing, options) from cause
 
@@ -130,9 +101,7 @@ def is_denied(error: BaseException) -> bool:
 
 def _is_read_only(error: BaseException) -> bool:
     return any(
-        isinstance(each, RootReadOnlyError)
-        or getattr(each, "errno", None) == errno.EROFS
-        or _READ_ONLY_WORDS.search(str(each)) is not None
+        isinstance(each, RootReadOnlyError) or getattr(each, "errno", None) == errno.EROFS
         for each in _chain(error)
     )
 
@@ -142,7 +111,7 @@ def _is_full(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _FULL_ERRNO
-    return _status(error) == _FULL_STATUS or _FULL_WORDS.search(str(error)) is not None
+    return _status(error) == _FULL_STATUS
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -159,9 +128,7 @@ def _is_denied(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _DENIED_ERRNO
-    if type(error).__name__ in _DENIED_KINDS or _status(error) in _DENIED_STATUS:
-        return True
-    return _DENIED_WORDS.search(str(error)) is not None
+    return type(error).__name__ in _DENIED_KINDS or _status(error) in _DENIED_STATUS
 
 
 def _status(error: BaseException) -> int | None:
@@ -178,9 +145,9 @@ def _status(error: BaseException) -> int | None:
 
 
 def reason(error: BaseException, options: StorageOptions | None = None) -> str:
-    """Return the error's text on one line, without terminal codes and secrets."""
+    """Return the error's text on one line, without secrets."""
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror
     else:
-        text = " ".join(_TERMINAL.sub("", str(error)).split()) or type(error).__name__
+        text = " ".join(str(error).split()) or type(error).__name__
     return text if options is None else options.redact(text)

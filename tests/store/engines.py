@@ -85,7 +85,7 @@ class KeptTable:
         our process has opened."""
         state = TableState()
         if self.first > 0:
-            state = TableState.of(read_checkpoint(self.files, self.uri, self.first))
+            state = TableState.of(read_checkpoint(self.files.read, self.uri, self.first))
             yield _kept(state)
         for version in range(state.version + 1, self.newest + 1):
             state.apply(commit_step(self.content(version), version, "a commit"))

@@ -399,11 +399,8 @@ class StatusError(Exception):
 KINDS = [
     pytest.param(OSError(errno.ENOSPC, "No space left"),                                     RootFullError,         id="no-space"),
     pytest.param(OSError(errno.EDQUOT, "Disk quota exceeded"),                               RootFullError,         id="quota"),
-    pytest.param(OSError("Generic LocalFileSystem error: No space left on device (os error 28)"), RootFullError,    id="delta-rs-or-arrow"),
     pytest.param(StatusError(507),                                                           RootFullError,         id="insufficient-storage"),
-    pytest.param(OSError("status code: 507 Insufficient Storage: <Code>XMinioStorageFull</Code>"), RootFullError,   id="insufficient-storage-in-words"),
     pytest.param(OSError(errno.EROFS, "Read-only file system"),                              RootReadOnlyError,     id="read-only"),
-    pytest.param(OSError("Unable to create file (os error 30)"),                             RootReadOnlyError,     id="read-only-in-words"),
     pytest.param(OSError(errno.EACCES, "Permission denied"),                                 RootAccessDeniedError, id="denied"),
     pytest.param(StatusError(503),                                                           KafkaStorageError,     id="slow-down"),
     pytest.param(OSError(errno.EIO, "Input/output error"),                                   KafkaStorageError,     id="broken"),

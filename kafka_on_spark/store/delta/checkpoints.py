@@ -10,7 +10,8 @@ that damage to some of them closes no table, and `fsck` finds it.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from kafka_on_spark.base.text import parse_json
 from kafka_on_spark.store.delta.delta_files import (
     BAD_JSON,
     PROTOCOL,
+    TableCheckpoint,
     TableDamage,
     TableState,
     TableStep,
@@ -42,6 +44,8 @@ from kafka_on_spark.store.local_files import (
 )
 from kafka_on_spark.store.parquet_files import read_parquet
 from kafka_on_spark.store.roots import RootFiles
+
+log = logging.getLogger(__name__)
 
 CHECKPOINT_INTERVAL: Final = 100
 """Commits between checkpoints: whoever commits a version divisible by it writes one."""
@@ -159,10 +163,25 @@ def before(
     raise CorruptLogError("neither a checkpoint nor the first commit can be read", path=uri)
 
 
-def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
+ReadFile = Callable[[str, int], bytes | None]
+"""Returns a file's bytes, of so many at most; None: there is none."""
+
+
+def read_checkpoint(read: ReadFile, uri: str, version: int) -> TableStep:
     path = checkpoint_path(uri, version)
     try:
-        content = files.read(path, CHECKPOINT_BYTES_MAX)
+        content = read(path, CHECKPOINT_BYTES_MAX)
     except UnsafeFileError as error:
         return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
     return checkpoint_step(content, version, path)
+
+
+def newest_checkpoint(read: ReadFile, uri: str, versions: Iterable[int]) -> TableCheckpoint | None:
+    """Return the newest checkpoint that can be read: none holds what the commits lack."""
+    for version in sorted(versions, reverse=True):
+        step = read_checkpoint(read, uri, version)
+        if isinstance(step, TableCheckpoint):
+            return step
+        if isinstance(step, TableDamage):
+            log.warning("%s; it is passed over", step.sentence)
+    return None

@@ -49,14 +49,13 @@ from kafka_on_spark.store.deadlines import RootLock, SystemClock, pauses_ms, wit
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
     before,
-    read_checkpoint,
+    newest_checkpoint,
     write_checkpoint,
 )
 from kafka_on_spark.store.delta.delta_files import (
     TOMBSTONES_KEPT,
     FileEntry,
     RemoveFile,
-    TableCheckpoint,
     TableCommit,
     TableDamage,
     TableSettings,
@@ -72,7 +71,7 @@ from kafka_on_spark.store.delta.delta_files import (
     write_id_of,
 )
 from kafka_on_spark.store.delta.log_cleaning import clean_log
-from kafka_on_spark.store.error_translation import is_failure, reason, storage_error
+from kafka_on_spark.store.error_translation import reason, storage_error
 from kafka_on_spark.store.local_files import (
     COMMIT_BYTES_MAX,
     NotPutError,
@@ -260,7 +259,9 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
     checkpoints = checkpoints_in(names)
     if not commits | checkpoints:
         raise ReplicaLostError(f"there is no table at {log.uri}")
-    state, base = _newest_state(log, sorted(checkpoints, reverse=True))
+    found = newest_checkpoint(log.files.read, log.uri, checkpoints)
+    state = TableState() if found is None else TableState.of(found)
+    base = state.version
     newest = max(commits | {base})
     first = max(base, 0)
     [oldest] = log.stamps(first)
@@ -325,17 +326,6 @@ def _commit_of(log: CommitFiles, version: int, content: bytes) -> TableCommit:
             step.sentence if isinstance(step, TableDamage) else "a checkpoint is no commit"
         )
     return step
-
-
-def _newest_state(table: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableState, int]:
-    """Return the state of the newest checkpoint that can be read, and its version."""
-    for version in checkpoints:
-        step = read_checkpoint(table.files, table.uri, version)
-        if isinstance(step, TableCheckpoint):
-            return TableState.of(step), version
-        if isinstance(step, TableDamage):
-            log.warning("%s; it is passed over", step.sentence)
-    return TableState(), -1
 
 
 # After one of these the system may drop unflushed bytes and report success for the next flush.
@@ -612,9 +602,7 @@ class DeltaLog:
             raise failed.error from failed.__cause__
         except KafkaStorageError as failed_call:
             error = failed_call
-        except BaseException as raised:
-            if not is_failure(raised):
-                raise
+        except Exception as raised:
             error = storage_error(raised, f"commit to {self.uri}", self._options)
         if not is_put:
             self._resolve(version, write_id, content, error)
@@ -649,9 +637,7 @@ class DeltaLog:
     def _put_again(self, version: int, content: bytes) -> str | None:
         try:
             self._commits.put(version, content, is_flushed=self._needs_flush)
-        except BaseException as error:
-            if not is_failure(error):
-                raise
+        except Exception as error:
             log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
         return self._write_id_at(version)
 
@@ -717,9 +703,7 @@ class DeltaLog:
                 due = sorted(each for each in there if newest <= each <= state.version)
                 self._flush([*(commit_path(self.uri, each) for each in due), folder])
             write_checkpoint(self._files, self.uri, state, time.time_ns() // 1_000_000)
-        except BaseException as error:
-            if not is_failure(error):
-                raise
+        except Exception as error:
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
         else:
             try:

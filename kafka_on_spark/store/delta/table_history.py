@@ -70,7 +70,7 @@ def table_steps(
             needs_base = needs_base or isinstance(step, TableDamage)
             yield step
         if version in checkpoints and (has_all_checkpoints or needs_base or version == newest):
-            checkpoint = read_checkpoint(files, uri, version)
+            checkpoint = read_checkpoint(files.read, uri, version)
             if isinstance(checkpoint, TableDamage):
                 _check_not_cleaned(files, uri, version)
             needs_base = needs_base and isinstance(checkpoint, TableDamage)

@@ -264,9 +264,9 @@ LOG_MUTANTS = [
         "opens",
         (
             delta_log,
-            "_newest_state",
-            "for version in checkpoints:",
-            "for version in checkpoints[:1]:",
+            "newest_checkpoint",
+            "for version in sorted(versions, reverse=True):",
+            "for version in sorted(versions, reverse=True)[:1]:",
         ),
     ),
     # Cleaning

@@ -21,7 +21,6 @@ from kafka_on_spark.store import local_files
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import write_id_of
 from kafka_on_spark.store.delta.delta_log import CommitFiles
-from tests.store.panics import PanicException
 from tests.store.tables import (
     commit,
     commit_file,
@@ -38,7 +37,6 @@ FAILURES = [
     OSError(5, "input/output error"),
     ValueError("odd"),
     RuntimeError("lock poisoned"),
-    PanicException("index out of bounds"),
 ]
 
 
