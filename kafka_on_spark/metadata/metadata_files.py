@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -421,19 +421,6 @@ def decode_parts(
             yield _decoded(part, _batch_ranges(part, from_offset, end_offset))
 
 
-def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset]]:
-    """Return where each batch of a file begins and ends, in order: all of it is read and verified,
-    and no record is made, which for the largest file would take seconds."""
-    extents = []
-    with parsing("a file of the metadata log", path):
-        for part in _parts(content, path):
-            bases = _bases(part)
-            for rows in _batch_ranges(part):
-                base = int(bases[rows.start])
-                extents.append((Offset(base), Offset(base + len(rows))))
-    return extents
-
-
 def decode_rows(content: bytes | None, path: str) -> Iterator[list[Row]]:
     """Yield the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples."""
     with parsing("a file of the metadata log", path):
@@ -457,22 +444,31 @@ def first_row(part: pa.Table) -> int:
     return int(_as_numpy(part.column("offset_delta").slice(0, 1).combine_chunks())[0])
 
 
-def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
-    """Return where each batch of a file begins and when it was committed (ms), in order."""
-    found: list[tuple[Offset, int]] = []
+class BatchPlace(NamedTuple):
+    """Where a batch begins and ends, and when it was committed (ms)."""
+
+    base_offset: Offset
+    end_offset: Offset
+    time_ms: int
+
+
+def batch_places(content: bytes | None, path: str) -> list[BatchPlace]:
+    """Return the places of a file's batches, in order: all of it is read and verified, and no
+    record is made, which for the largest file would take seconds."""
+    found: list[BatchPlace] = []
     with parsing("a file of the metadata log", path):
         for part in _parts(content, path):
-            firsts = pa.array([each.start for each in _batch_ranges(part)], pa.int64())
-            heads = part.select(["batch_base_offset", "time"]).take(firsts)
-            bases = map(Offset, heads.column("batch_base_offset").to_pylist())
-            found += zip(bases, times_of(heads), strict=True)
+            bases, times_us = _bases(part), _as_numpy(part.column("time").combine_chunks())
+            for rows in _batch_ranges(part):
+                base, time_ms = int(bases[rows.start]), int(times_us[rows.start]) // 1000
+                found.append(BatchPlace(Offset(base), Offset(base + len(rows)), time_ms))
     return found
 
 
-def times_of(rows: pa.Table) -> list[int]:
-    """Return when each of some rows was committed, ms since 1970 UTC."""
-    times = rows.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
-    return [time_us // 1000 for time_us in times.to_pylist()]
+def last_time_ms(rows: pa.Table) -> int:
+    """Return when the last of some rows was committed."""
+    last = rows.column("time").slice(rows.num_rows - 1).combine_chunks()
+    return int(_as_numpy(last)[0]) // 1000
 
 
 def expired_rows(rows: pa.Table) -> bool:

@@ -13,7 +13,7 @@ tells no watcher of that). On a store it sends one request in FETCH_MAX_WAIT_MS.
 import gc
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -30,12 +30,9 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import (
-    KEEP,
-    BrokerId,
     Clock,
     ControllerEpoch,
     Offset,
-    PartitionKey,
     ReplicaUuid,
     stamp_ms,
     too_old_by_ms,
@@ -54,7 +51,6 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     MetadataBatch,
     PartitionChangeRecord,
-    PartitionRecord,
     Stamp,
 )
 from kafka_on_spark.store.counts import (
@@ -318,15 +314,18 @@ class MetadataService:
 
     def _replay(self, batches: Sequence[MetadataBatch], *, is_first: bool = False) -> None:
         """Replay batches; count what they decide, unless they are what stood there at first."""
-        before, self.image = self.image, self.image.replay(*batches)
+        if is_first or self._counts is None:
+            self.image = self.image.replay(*batches)
+        else:
+            for batch in batches:
+                before, self.image = self.image, self.image.replay(batch)
+                count_decisions(self._counts, before, batch, self.image)
         self._replayed_at_ms = self._clock.monotonic_ms()
         if self._awaited:
             with self._results_lock:
                 for record in (record for batch in batches for record in batch.records):
                     if isinstance(record, AdminResultRecord) and record.request in self._awaited:
                         self._awaited[record.request] = record
-        if self._counts is not None and not is_first:
-            count_decisions(self._counts, before, batches, self.image)
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image at `offset`, replayed from `after`, if that is old enough, else from the
@@ -501,61 +500,25 @@ def _counted(counts: Counts | None) -> Iterator[None]:
 
 
 def count_decisions(
-    counts: Counts,
-    before: MetadataImage,
-    batches: Iterable[MetadataBatch],
-    after: MetadataImage,
+    counts: Counts, before: MetadataImage, batch: MetadataBatch, after: MetadataImage
 ) -> None:
-    """Count what batches decided of partitions, which lead from one image to another."""
-    raised: set[PartitionKey] = set()
-    led: dict[PartitionKey, tuple[frozenset[BrokerId], BrokerId | None]] = {}
-    for batch in batches:
-        for record in batch.records:
-            if isinstance(record, HighWatermarkRecord):
-                raised.add(record.key)
-            elif isinstance(record, PartitionRecord):
-                led[record.key] = (record.registration.isr, record.registration.leader)
-            elif isinstance(record, PartitionChangeRecord):
-                _count_change(counts, led, before, record)
-    for key in raised:
-        _count_committed(counts, key, before, after)
-
-
-def _count_committed(
-    counts: Counts, key: PartitionKey, before: MetadataImage, after: MetadataImage
-) -> None:
-    then, now = before.partition(key), after.partition(key)
-    if now is not None:
-        more = now.high_watermark - (0 if then is None else then.high_watermark)
-        if more > 0:
-            counts.add(MESSAGES_IN, more, topic=after.topics[key.topic_id].name)
-
-
-def _count_change(
-    counts: Counts,
-    led: dict[PartitionKey, tuple[frozenset[BrokerId], BrokerId | None]],
-    before: MetadataImage,
-    record: PartitionChangeRecord,
-) -> None:
-    """Count a change of an ISR and a leader; set in `led` what they are after it."""
-    key, change = record.key, record.change
-    if key not in led:
-        known = before.partition(key)
-        if known is None:
-            return
-        led[key] = (known.isr, known.leader)
-    old_isr, old_leader = led[key]
-    isr = old_isr if change.isr is KEEP else change.isr
-    leader = old_leader if change.leader is KEEP else change.leader
-    led[key] = isr, leader
-    if old_isr - isr:
-        counts.add(ISR_SHRINKS)
-    if isr - old_isr:
-        counts.add(ISR_EXPANDS)
-    if leader is not None and leader != old_leader:
-        counts.add(ELECTIONS)
-        if change.unclean_generation is not KEEP:
-            counts.add(UNCLEAN_ELECTIONS)
+    """Count what a batch decided of partitions, which leads from one image to another."""
+    kinds = HighWatermarkRecord | PartitionChangeRecord
+    for key in {record.key for record in batch.records if isinstance(record, kinds)}:
+        then, now = before.partition(key), after.partition(key)
+        if then is None or now is None:
+            continue
+        if now.high_watermark > then.high_watermark:
+            more, topic = now.high_watermark - then.high_watermark, after.name_of(key).topic
+            counts.add(MESSAGES_IN, more, topic=topic)
+        if then.isr - now.isr:
+            counts.add(ISR_SHRINKS)
+        if now.isr - then.isr:
+            counts.add(ISR_EXPANDS)
+        if now.leader not in (None, then.leader):
+            counts.add(ELECTIONS)
+            if now.unclean_generation > then.unclean_generation:
+                counts.add(UNCLEAN_ELECTIONS)
 
 
 # Waiting.

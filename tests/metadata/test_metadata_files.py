@@ -10,8 +10,7 @@ from kafka_on_spark.metadata import metadata_files
 from kafka_on_spark.metadata.metadata_files import (
     ENCODED_ROWS_MIN,
     _values_of,
-    batch_extents,
-    batch_times,
+    batch_places,
     decode_file,
     decode_rows,
     encode_file,
@@ -79,8 +78,7 @@ def test_large_merged_file_is_written_and_read_in_groups_of_whole_batches(monkey
     wanted = {"from_offset": 12, "end_offset": 18, "wanted": range(12, 18)}
     assert decode_file(merged, "path", **wanted) == many[4:6]
     assert read == [9, 9, 9, 9, 9, 9, 6] * 2 + [9]
-    assert batch_extents(merged, "path") == [(3 * each, 3 * each + 3) for each in range(20)]
-    assert batch_times(merged, "path") == [(3 * each, each + 1) for each in range(20)]
+    assert batch_places(merged, "path") == [(3 * i, 3 * i + 3, i + 1) for i in range(20)]
     assert [len(each) for each in decode_rows(merged, "path")] == [3] * 20
 
 

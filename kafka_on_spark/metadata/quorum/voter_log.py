@@ -57,10 +57,10 @@ from kafka_on_spark.metadata.metadata_files import (
     HISTORY_START,
     HISTORY_START_MS,
     LOG_END_OFFSET,
+    BatchPlace,
     LogFile,
     add_file,
-    batch_extents,
-    batch_times,
+    batch_places,
     check_format,
     counters_of,
     decode_file,
@@ -70,12 +70,12 @@ from kafka_on_spark.metadata.metadata_files import (
     encode_rows,
     expired_rows,
     first_row,
+    last_time_ms,
     log_files,
     merge_files,
     raft_log_of,
     remove_file,
     table_of,
-    times_of,
     write_file,
 )
 from kafka_on_spark.metadata.metadata_root import (
@@ -247,6 +247,7 @@ class VoterLog:
         self._sound: set[str] = set()  # merged files that were read back
 
     @on_root
+    @_twice
     def load(self) -> VoterTable:
         """Return the newest table. All that it says is durable: commits are flushed here, whoever
         made them, so a voter may be counted for what was loaded.
@@ -259,13 +260,7 @@ class VoterLog:
             KafkaStorageError: The root does not answer.
         """
         with self._delta.lock:
-            try:
-                return self._load()
-            except CorruptLogError:
-                # The root may have been away for a moment: real damage shows on a second look at
-                # the whole table, too.
-                self._delta.reopen_next_time()
-                return self._load()
+            return self._load()
 
     def _load(self) -> VoterTable:
         with self._present():
@@ -436,11 +431,10 @@ class VoterLog:
 
     def _encoded(self, files: Sequence[LogFile], header: RaftBatch) -> EncodedBatch:
         """Return the rows of a header, which may be a long run, as they are: no record is made."""
-        newest: list[pa.Table] = []
-        has_expired = False
+        time_ms, has_expired = 0, False
 
         def parts() -> Iterator[pa.Table]:
-            nonlocal has_expired
+            nonlocal time_ms, has_expired
             for file in files:
                 wanted = file.rows_between(header.base_offset, header.end_offset)
                 if not wanted or wanted.start >= file.record_count:
@@ -448,14 +442,12 @@ class VoterLog:
                 for part in decode_tables(*self._content(file), file.record_count, wanted):
                     first = max(wanted.start - first_row(part), 0)
                     rows = part.slice(first, wanted.stop - first_row(part) - first)
-                    newest[:] = [rows.slice(rows.num_rows - 1)]
-                    has_expired |= expired_rows(rows)
+                    time_ms, has_expired = last_time_ms(rows), has_expired or expired_rows(rows)
                     yield rows
 
         content, count = encode_rows(parts())
         if count != header.end_offset - header.base_offset:
             raise CorruptLogError("rows of the metadata log are missing", base=header.base_offset)
-        [time_ms] = times_of(newest[0])
         return EncodedBatch(time_ms, content, has_expired)
 
     @on_root
@@ -547,8 +539,8 @@ class VoterLog:
         times may go back."""
         files = self._newest_files()
         end = files[-1].end_offset if files else Offset(0)
-        times = (batch_times(*self._content(each)) for each in files)
-        return log_end_at(chain.from_iterable(times), end, time_ms)
+        places = chain.from_iterable(batch_places(*self._content(each)) for each in files)
+        return log_end_at(((each.base_offset, each.time_ms) for each in places), end, time_ms)
 
     def _take_snapshot(self, source: "VoterLog") -> None:
         """Copy the newest snapshot of a log whose oldest records are expired, before these are
@@ -662,14 +654,14 @@ class VoterLog:
         all of their rows: then what it was merged from is there no longer.
         """
         try:
-            extents = self._extents(name)
+            places = self._places(name)
         except KafkaOnSparkError as error:
             log.info("%s/%s is not named, and stays: %s", self.uri, name, error)
             return False
-        if not extents or not active:
+        if not places or not active:
             return False
-        base_offset, end_offset = extents[0][0], extents[-1][1]
-        if len(extents) == 1:
+        base_offset, end_offset = places[0].base_offset, places[-1].end_offset
+        if len(places) == 1:
             return base_offset < active[-1].end_offset
         return any(
             file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
@@ -684,18 +676,17 @@ class VoterLog:
         file = active[place]
         if file.path not in self._sound:
             try:
-                extents = self._extents(file.path)
+                places = self._places(file.path)
             except KafkaOnSparkError as error:
                 log.warning("what %s/%s was merged from stays: %s", self.uri, file.path, error)
                 return False
-            if sum(end - base for base, end in extents) == file.record_count:
+            if sum(e.end_offset - e.base_offset for e in places) == file.record_count:
                 self._sound.add(file.path)
         return file.path in self._sound
 
-    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
+    def _places(self, name: str) -> list[BatchPlace]:
         path = f"{self.uri}/{name}"
-        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
-        return batch_extents(content, path)
+        return batch_places(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
 
     @on_root
     def merge(self) -> bool:
