@@ -143,13 +143,14 @@ def table_flaw(
     `seen_version`: the newest version that this process has seen. `configuration`: the one that the
     table must have.
     """
+    lost = ReplicaLostError(f"there is no table {folder}")
     if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
-        return _lost(inspection, folder)  # also if a link stands in its place
+        return lost  # also if a link stands in its place
     names = inspection.names(f"{folder}/{_LOG}") or frozenset()
     commits = commits_in(names)
     checkpoints = checkpoints_in(names)
     if not commits | checkpoints:
-        return _lost(inspection, folder)
+        return lost
     newest = max(commits | checkpoints)
     if newest < seen_version:
         return ReplicaLostError(f"the table {folder} went back", version=newest, seen=seen_version)
@@ -187,18 +188,6 @@ def _read_commit(inspection: RootInspection, folder: str, version: int) -> Table
     if content is None:
         raise KafkaStorageError(f"{path} disappeared while it was read: try again")
     return commit_step(content, version, path)
-
-
-def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
-    """Return that there is no table, and which part of its path is the first that is missing."""
-    place = ""
-    for part in f"{folder}/{_LOG}".split("/"):
-        names = inspection.names(place)
-        if names is None or part not in names:
-            where = f"{place or 'the root'} has no {part}"
-            return ReplicaLostError(f"there is no table {folder}: {where}")
-        place = f"{place}/{part}" if place else part
-    return ReplicaLostError(f"there is no table {folder}: its log is empty")
 
 
 def identity_flaw(

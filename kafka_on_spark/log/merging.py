@@ -52,7 +52,7 @@ from kafka_on_spark.log.upkeep_work import (
 )
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.parquet_files import parquet_batches, read_footer, uncompressed_bytes
+from kafka_on_spark.store.parquet_files import read_footer, uncompressed_bytes
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 
 BORDERS: Final = b"kos.borders"
@@ -334,18 +334,20 @@ class _Read:
         from the range's start."""
         for part in parts:
             files = [
-                (base_offset, segment, *checked_content(self._source, segment, self._options))
+                (base_offset, segment, checked_content(self._source, segment, self._options))
                 for segment, base_offset, _ in part.ranges()
             ]
-            footers = [read_footer(file[3], file[2]) for file in files]
+            footers = [read_footer(data, path) for _, _, (path, data) in files]
             self._size += sum(map(uncompressed_bytes, footers))
             self._border_count += sum(map(border_count, footers))
             is_full = self._size > UNCOMPRESSED_MAX or self._border_count > BORDERS_MAX
             if self.borders and is_full:
                 return
             content = Content()
-            for base_offset, segment, path, data in files:
-                for records in self._decoded(segment, path, data):
+            for base_offset, segment, known in files:
+                for records in segment_batches(
+                    self._source, segment, self._options, COLUMNS, BATCH_ROWS, known
+                ):
                     whole = typed(records, part.common_timestamp_us)
                     if isinstance(part, MergedSegment):
                         content = content.plus(whole, base_offset)
@@ -354,19 +356,7 @@ class _Read:
                     )
                     if wanted.num_rows:
                         yield moved(wanted, base_offset - self._start)
-            self._finish(part, content, files[0][3])
-
-    def _decoded(self, segment: Segment, path: str, data: bytes) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from parquet_batches(
-                data,
-                path,
-                columns=COLUMNS,
-                row_count=segment.record_count,
-                batch_rows_max=BATCH_ROWS,
-            )
-        except CorruptLogError as claim:
-            raise segment_error(self._source, segment, self._options) from claim
+            self._finish(part, content, files[0][2][1])
 
     def _finish(self, part: LogPart, content: Content, data: bytes) -> None:
         if isinstance(part, Batch):

@@ -96,7 +96,6 @@ def plan_reads(
     start: Mapping[int, int] | None = None,
     end: Mapping[int, int] | None = None,
     *,
-    client_rack: str | None = None,
     now: MetadataImage | None = None,
 ) -> list[ReadOrder]:
     """Return one order a partition that has committed records between `start` and `end`.
@@ -119,12 +118,11 @@ def plan_reads(
             PartitionKey(topic_image.topic_id, number),
             start_offset=Offset(starts.get(number, partition.log_start_offset)),
             end_offset=Offset(ends.get(number, partition.high_watermark)),
-            client_rack=client_rack,
         )
         if now is not None:
             order = of_cut(order, image, now)
         if order.start_offset < order.end_offset:
-            orders.append(order if now is None else _from_replicas_of_now(order, now, client_rack))
+            orders.append(order if now is None else _from_replicas_of_now(order, now))
     return orders
 
 
@@ -161,15 +159,13 @@ def of_changes(orders: Iterable[ReadOrder], ranges: Ranges) -> list[ReadOrder]:
     ]
 
 
-def _from_replicas_of_now(
-    order: ReadOrder, now: MetadataImage, client_rack: str | None
-) -> ReadOrder:
+def _from_replicas_of_now(order: ReadOrder, now: MetadataImage) -> ReadOrder:
     partition = now.partition(order.key)
     if partition is None:
         return order
     current = [
         address_of(now, order.key, partition, broker_id)
-        for broker_id in replicas_to_read(now, partition, client_rack)
+        for broker_id in replicas_to_read(now, partition, None)
     ]
     rest = (each for each in order.candidates if each not in current)
     return replace(order, candidates=(*current, *rest))

@@ -271,9 +271,11 @@ def segment_batches(
     options: StorageOptions,
     columns: Sequence[str],
     batch_rows_max: int,
+    known: tuple[str, bytes] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a segment's records as `read_segment` does, at most `batch_rows_max` at once."""
-    path, content = checked_content(address, segment, options)
+    """Yield a segment's records as `read_segment` does, at most `batch_rows_max` at once. `known`:
+    what `checked_content` has returned."""
+    path, content = known or checked_content(address, segment, options)
     try:
         yield from parquet_batches(
             content,

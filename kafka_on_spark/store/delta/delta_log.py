@@ -103,19 +103,8 @@ def tombstones_kept(delete_delay_ms: int, cleaner_ms: int = CLEANER_MS) -> dict[
     return {TOMBSTONES_KEPT: f"interval {kept_ms // 1000} seconds"}
 
 
-def new_settings(
-    schema: pa.Schema, partition_by: Sequence[str], configuration: Mapping[str, str]
-) -> TableSettings:
-    return TableSettings(
-        table_id=str(uuid4()),
-        schema=_delta_schema(schema),
-        partition_by=partition_by,
-        configuration={**_CONFIGURATION, **configuration},
-    )
-
-
 @lru_cache(maxsize=8)
-def _delta_schema(schema: pa.Schema) -> str:
+def delta_schema(schema: pa.Schema) -> str:
     # In the function: a query waits for the process that plans it, which creates no table.
     from deltalake import Schema
 
@@ -375,7 +364,12 @@ class DeltaLog:
         removed must not be created again.
         """
         created = cls(uri, options, is_flushed=is_flushed)
-        settings = new_settings(schema, partition_by, configuration)
+        settings = TableSettings(
+            table_id=str(uuid4()),
+            schema=delta_schema(schema),
+            partition_by=partition_by,
+            configuration={**_CONFIGURATION, **configuration},
+        )
         created._state = TableState()
         within(uri, lambda: created._create(settings, counters or {}))
         return created

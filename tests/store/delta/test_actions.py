@@ -8,8 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile, encode_commit
-from kafka_on_spark.store.delta.delta_log import DeltaLog, new_settings
+from kafka_on_spark.store.delta.delta_files import (
+    FileEntry,
+    RemoveFile,
+    TableSettings,
+    encode_commit,
+)
+from kafka_on_spark.store.delta.delta_log import DeltaLog, delta_schema
 from tests.store.delta_protocol import broken_rules, partition_columns_of
 from tests.store.tables import OPTIONS, commit_file, opened
 
@@ -20,7 +25,12 @@ COLUMNS = ["base_offset", "producer_id"]
 NAMED = {"size_bytes": 7, "values": {"base_offset": "0", "producer_id": None}}
 ADD = FileEntry(path="a.parquet", time_ms=5, record_count=3, **NAMED)
 REMOVE = RemoveFile(path="b.parquet", **NAMED)
-SETTINGS = new_settings(SCHEMA, COLUMNS, {"kos.partition": "1"})
+SETTINGS = TableSettings(
+    table_id="a-table",
+    schema=delta_schema(SCHEMA),
+    partition_by=COLUMNS,
+    configuration={"kos.partition": "1"},
+)
 
 
 def encoded(*files, settings=None, **counters):
