@@ -1,9 +1,8 @@
 """Compacts one replica, a group a commit, as far as is decided.
 
-`compaction` decides, and says which records stay. Each replica compacts by itself, and keeps the
-same records as every other that has finished the same decision (I27). It does so only under the
-leadership of the order's image, since before a replica has adopted that, its log below the high
-watermark may be another than the leader's.
+`compaction` decides, and says which records stay. Each replica compacts by itself, under the
+leadership of the order's image (see `_may_compact`), and keeps the same records as every other that
+has finished the same decision (I27).
 
 If the keys of a decision are more than fit into `log.cleaner.dedupe.buffer.size`, the replica goes
 through its log in several rounds, each with a part of the new keys: what an earlier round has left

@@ -2,13 +2,8 @@
 
 A merged segment's file has the columns and encodings of any segment. Its `offset_delta` counts from
 the segment's base, each record's timestamp is in it, and its key-value metadata keeps where the
-plain segments ended that went in: its borders. It counts when a commit names it.
-
-Each replica merges by itself: whatever files it has, its log is the same. It does so only under the
-leadership of the order's image, since before a replica has adopted that, its log below the high
-watermark may be another than the leader's. And only with the chain digest that is registered at
-that high watermark: where a disk went back, a log may be another under the same leadership, and
-once it is merged past an older high watermark, only its epochs tell a reader of that one.
+plain segments ended that went in: its borders. It counts when a commit names it. Each replica
+merges by itself, and only what it has proved committed (design note 8).
 """
 
 import struct

@@ -1,12 +1,10 @@
 """Writes and reads a replica's producer state: one immutable file, which a counter of its table
 names (log/producer_state.py says what is in it) and another one binds to what is in it.
 
-The file is durable before the commit that names it. A process that dies between both leaves a file
-above the counter, which no commit names: the next writer passes over its number, however many there
-are, and its commit puts them below the counter, where cleaning takes them. What is read must
-have the digest that the file itself names, for this number and this replica, and that the commit
-names: a writer that slept may have put an older state where the file was lost. A file that is
-missing or is not that is evidence against the replica, never an empty state.
+Design note 7 has the rule. A process that dies before the commit leaves a file above the counter:
+the next writer passes over its number, however many there are. A file that is missing, or has not
+the digest that it names itself and that the commit names, is evidence against the replica, never
+an empty state.
 """
 
 import json

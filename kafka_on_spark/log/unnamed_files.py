@@ -1,21 +1,18 @@
 """Decides which files in a replica's folder, that its log does not name, may be deleted.
 
 A path is added to a table only while the table is fenced at the leader epoch in the path's name,
-and never again after that table removed it (I26). So what was listed first may go if a state that
-was read afterwards does not name it, and
+and never again after that table removed it (I26; design note 12). So what was listed first may go
+if a state that was read afterwards does not name it, and
 - the table has removed it: its log has a tombstone of it; or
 - it is a segment staged under an epoch below the table's fence; or
 - it is a producer-state file with a number below the table's counter.
 
-Once true, each stays true: a late cleaner does no harm, and no other replica need be asked. A file
-of the current epoch that no commit names may be of an append under way, and is never deleted: it is
-an orphan, as is one whose tombstone was forgotten before a cleaner came. If there are too many the
-leader epoch is raised, which puts them under the second rule. Clocks only say how long readers and
-appends under way are given.
+Once true, each stays true: a late cleaner does no harm. A file of the current epoch that no commit
+names may be of an append under way, and is never deleted: it is an orphan, as is one whose
+tombstone was forgotten before a cleaner came. Clocks only say how long others are given.
 
-A producer-state file above the counter may be one that a commit under way is about to name, or was
-left by a try that died. No fence tells them apart, so it stays until a commit that names a later
-one raises the counter above it. There are few: a process has its next try use that of a lost one.
+No fence tells a producer-state file that a commit under way is about to name from one that a try
+left, so above the counter it stays until a commit that names a later one raises that.
 """
 
 from collections.abc import Collection, Iterable, Mapping

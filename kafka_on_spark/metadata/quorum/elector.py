@@ -1,17 +1,13 @@
 """Says when a leader that fails is replaced, and holds elections, the first one of a new log, too.
 
 An election is due once what a process tries has failed for the fetch timeout. It has a voter stand,
-gathers votes, and begins the leadership.
+gathers votes, and begins the leadership. What it needs of the quorum is decided in `raft`; here are
+its commits, in their order. Invariants that these keep: Q1 (one vote an epoch, in the voter's own
+table) and Q8 (the mark and the no-op are one commit, after a majority of votes).
 
-Any process may, for any voter, and end one that another process began. What an election needs of
-the quorum is decided in `raft`; here are its commits, in their order. Invariants that these keep:
-Q1 (one vote an epoch, in the voter's own table) and Q8 (the mark and the no-op are one commit,
-after a majority of votes).
-
-Where a cluster is created, every root is empty. Each table's version 0 holds the same bootstrap
-batch (epoch 0: cluster, voters), put if absent; then the first election is held. The same call goes
-on with what an earlier try has left, if nothing else was written. The cluster is there once its
-first decision is.
+Where a cluster is created, each table's version 0 holds the same bootstrap batch (epoch 0: cluster,
+voters), put if absent; then the first election is held. The same call goes on with what an earlier
+try has left, if nothing else was written. The cluster is there once its first decision is.
 
 A root that refuses this process may take commits of others, or of nobody. So it is replaced like
 one that fails, if no other process commits there and another voter takes commits of this one.

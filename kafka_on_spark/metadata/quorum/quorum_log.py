@@ -2,18 +2,15 @@
 
 A read looks first: at the leader's table and at as many others' as a majority needs. What they
 don't confirm is a tail that somebody left, which is ended here; or a leader that is gone, which is
-replaced once it has failed for the fetch timeout (`elector`). An image is made of committed batches
-only. Invariants that this keeps: Q3 and Q6 (what is committed is counted by the leader's epoch and
-mark), Q10 (a majority was seen to hold the leader's end, after the read began). Once committed, a
-batch is read from any voter that has it.
+replaced (`elector`). Invariants that this keeps: Q3 and Q6 (what is committed is counted by the
+leader's epoch and mark), Q9 (a decision is made only on a log that is committed to its end), Q10 (a
+majority was seen to hold the leader's end, after the read began). Once committed, a batch is read
+from any voter that has it.
 
-A decision is one commit on the leader's table; a majority follows, then comes the answer:
-committed, conflict or unknown. Q9: only on a log that is committed to its end. Q2: what was
-answered stays. A decision is put at one version of one table, always the one after the table that
-it was decided on. So after an unknown outcome the next decision of this process contradicts
-nothing: if the table is as it was, both are puts at one version, of which one counts; if it has
-gone on, the log tells. That holds also for a put on a root that hangs, which a thread was left
-behind with.
+A decision is put at one version of one table, always the one after the table that it was decided
+on. So after an unknown outcome the next decision of this process contradicts nothing: if the table
+is as it was, both are puts at one version, of which one counts; if it has gone on, the log tells.
+That holds also for a put on a root that hangs, which a thread was left behind with.
 """
 
 import logging

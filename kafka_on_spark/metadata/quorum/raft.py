@@ -15,13 +15,9 @@ voter, one with another directory, and one that can't be read count for nothing.
 
 A process that can't use the leader's root asks before it disturbs anybody (pre-vote, KIP-996): a
 majority of voters must be readable, and none of them have taken a batch of this leader since it
-began to wait. Any process may hold an election, for any voter, and end one that another began:
-votes name voters and not processes. So processes that wait for the same leader elect together; each
-with an epoch of its own, they would undo each other's elections.
-
-Each generation of a cluster (see `forcing`) has epochs of its own, above those of all before it. So
-a batch, a leader's mark and a snapshot that name an epoch name a generation with it, also where
-voters that were given up go on meanwhile.
+began to wait. Processes that wait for the same leader elect together: with an epoch of its own,
+each would undo the others' elections. Each generation of a cluster has epochs of its own, above
+those of all before it (design note 9).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,23 +1,18 @@
 """The voters' logs in Delta tables, as this process follows them: a commit is one version of a
-table, a batch one file.
-
-Vote, leader and log are one atomic state, because the counters of the table and its files change in
-the same commit. The rows are typed metadata records, so that people can query the table. Snapshots
-are Parquet files of the same columns beside it.
+table, a batch one file. Snapshots are Parquet files of the same columns beside it.
 
 Only files below the last decision of the voter's own log are merged: it proves them committed, so
 no cut falls into a merged file.
 
-The rows of the log are kept for ever, unless `metadata.max.retention.ms` is set. A file may go that
-the table does not name, if it was listed before the table was read, if the file that has its rows
-now was read back, and if no commit will name it: the table has removed it (its log has a tombstone
-of it), or a commit that would name it can't succeed any more. Only a log that ends where a batch
-begins can name an append's file, and a merge's only while the files stand whose rows it has. Both
-show in the file and in the table, so a late cleaner does no harm, and what is under way stays
-however long it takes.
+A file may go that the table does not name, if it was listed before the table was read, if the file
+that has its rows now was read back, and if no commit will name it: the table has removed it (its
+log has a tombstone of it), or a commit that would name it can't succeed any more. Only a log that
+ends where a batch begins can name an append's file, and a merge's only while the files stand whose
+rows it has. Both show in the file and in the table, so a late cleaner does no harm, and what is
+under way stays however long it takes.
 
-Who writes a checkpoint of the table cleans it afterwards, a leader's as a follower's: it has just
-written which files are removed. So a voter's disk needs nobody else to stay small.
+Who writes a checkpoint of the table cleans it afterwards, a leader's as a follower's: a voter's
+disk needs nobody else to stay small.
 """
 
 import errno

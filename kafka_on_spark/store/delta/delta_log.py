@@ -1,26 +1,20 @@
 """A Delta table that is followed and committed to: the only code that puts a commit into one.
 
-A table is opened from the newest checkpoint that can be read, with all commits after it: those
-after the third newest are kept. A gap in the commits, or a commit that can't be read, is damage.
+A table is opened from the newest checkpoint that can be read, with all commits after it. A gap in
+the commits, or a commit that can't be read, is damage.
 
-A commit is one put-if-absent of one small file, at exactly the version after the one that it was
-decided on. On a local disk the file is written under another name and flushed, linked to its own
-name, and the other name is unlinked; then the folder is flushed. On a store it is a conditional
-put. A commit carries a write id. After any error the commit file at that version is read back,
-because an error's type does not tell what happened: with our id it is committed, with another id it
-is a conflict, and without a file it is unknown, since a put that timed out may still land. An
-unknown outcome is resolved by putting the same commit again until a commit stands at that version,
-ours or another's. A store that refuses the caller is asked once more, for credentials that were
-renewed; waiting gives no permission. The outcome stays unknown: its client may have put it before.
+A commit is one put-if-absent of one small file with a write id, at exactly the version after the
+one that it was decided on. After any error the commit file at that version is read back, because
+an error's type does not tell what happened: with our id it is committed, with another id it is a
+conflict, and without a file it is unknown, since a put that timed out may still land. It is put
+again until a commit stands at that version, ours or another's. A store that refuses the caller is
+asked once more, for credentials that were renewed; waiting gives no permission. The outcome stays
+unknown: its client may have put it before.
 
-Old commits are deleted (`log_cleaning`), in ascending order. So what is seen at a version counts
-only if the file of the version before, which this process has read, is still there afterwards. If
-it is not, this process was frozen for a thousand versions and two minutes: a follower opens the
-table anew, and a put has outcome unknown, whatever it was told.
-
-On a local disk a commit is flushed before it counts, and a process that reads a commit flushes what
-it has not seen flushed. A table whose flush failed is never trusted again, even if a later flush
-succeeds.
+What is seen at a version counts only if the file of the version before, which this process has
+read, is still there afterwards (design note 2). If it is not, a follower opens the table anew, and
+a put has outcome unknown, whatever it was told. On a local disk a commit is flushed before it
+counts, whoever put it (design note 3).
 """
 
 import errno
