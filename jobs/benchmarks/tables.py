@@ -14,7 +14,7 @@ from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.batch import segment_name
 from kafka_on_spark.log.segments import HEADER_SCHEMA, TABLE_SCHEMA
 from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL
-from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.roots import StorageOptions
 
@@ -63,13 +63,14 @@ class _Table:
         self._commit(1, removed=1)
 
     def _commit(self, added: int, *, removed: int) -> None:
-        removes = [_remove(self._names.popleft()) for _ in range(removed)]
+        removes = [_file(self._names.popleft()) for _ in range(removed)]
         names = [segment_name(LeaderEpoch(0), uuid4().hex, uuid4().hex) for _ in range(added)]
         self._names += names
         self.log.commit(
             self.log.version,
             operation="append",
-            files=[*removes, *map(_add, names)],
+            adds=map(_file, names),
+            removes=removes,
             counters={"log-end-offset": self.log.version},
         )
         self.log.checkpoint_if_due()
@@ -79,12 +80,8 @@ def _values() -> dict[str, str | None]:
     return {name: "1234567" for name in HEADER_SCHEMA.names}
 
 
-def _add(name: str) -> FileEntry:
+def _file(name: str) -> FileEntry:
     return FileEntry(path=name, size_bytes=1000, values=_values(), record_count=1, time_ms=0)
-
-
-def _remove(name: str) -> RemoveFile:
-    return RemoveFile(path=name, size_bytes=1000, values=_values())
 
 
 def _measured(table: _Table, name: str) -> list[Row]:

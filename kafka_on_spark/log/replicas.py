@@ -10,7 +10,7 @@ any Delta reader sees an ordinary table.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -44,11 +44,10 @@ from kafka_on_spark.log.producer_state import (
 from kafka_on_spark.log.segments import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
-    added_files,
     batches_of,
     check_no_link,
+    files_of,
     in_offset_order,
-    removed_files,
 )
 from kafka_on_spark.log.state import (
     LastAppend,
@@ -64,7 +63,7 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.store.deadlines import RootHangsError, SystemClock, until_committed, within
-from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.store.local_files import PRODUCERS_BYTES_MAX
@@ -338,10 +337,13 @@ class ReplicaLog:
             file = self._producers[0]  # as of the newest state that was read
             if change.producers is not None:
                 file = self._write_producers(state.version, change.producers)
+            adds = change.adds if change.merged is None else (change.merged,)
+            changes_data = change.merged is None or _loses_records(change.merged, removed)
             self._delta.commit(
                 state.version,
                 operation=change.operation,
-                files=_files_of(change, removed),
+                adds=_entries(adds, changes_data),
+                removes=_entries(removed, changes_data),
                 counters=_counters(after, change, file),
             )
             self._state = after
@@ -413,21 +415,14 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
     }
 
 
-def _files_of(change: LogChange, removed: Sequence[LogPart]) -> list[FileEntry | RemoveFile]:
-    """Return the files that a change takes from the table, then those that it adds.
+def _loses_records(merged: MergedSegment, parts: Iterable[LogPart]) -> bool:
+    """Return whether compaction made a segment: a merge moves records and changes none, so Delta's
+    streams skip it."""
+    return merged.record_count != sum(part.record_count for part in parts)
 
-    A merge moves records and changes none: Delta's streams skip it.
-    """
-    adds, changes_data = change.adds, True
-    if change.merged is not None:
-        adds = (change.merged,)
-        changes_data = change.merged.record_count != sum(part.record_count for part in removed)
-    files: list[FileEntry | RemoveFile] = []
-    for part in removed:
-        files += removed_files(part, changes_data=changes_data)
-    for part in adds:
-        files += added_files(part, changes_data=changes_data)
-    return files
+
+def _entries(parts: Iterable[LogPart], changes_data: bool) -> list[FileEntry]:
+    return [file for part in parts for file in files_of(part, changes_data=changes_data)]
 
 
 def _counters(after: ReplicaState, change: LogChange, file: ProducersFile) -> dict[str, int]:

@@ -44,7 +44,7 @@ from kafka_on_spark.log.evidence import file_flaw, inspect_root
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.deadlines import LONG, SHORT, Call, begin, within
-from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.error_translation import ABSENT
 from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX, UnsafeFileError
 from kafka_on_spark.store.parquet_files import parquet_batches, read_parquet
@@ -539,8 +539,8 @@ _SHARED: Final = (*_OF_ONE_BATCH, "leader_epoch", "transaction", "timestamp_type
 TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 
 
-def added_files(part: LogPart, *, changes_data: bool = True) -> Iterator[FileEntry]:
-    """Yield the actions that add a batch's segments; `changes_data`: the table lacked records."""
+def files_of(part: LogPart, *, changes_data: bool = True) -> Iterator[FileEntry]:
+    """Yield a batch's segments as its table names them; `changes_data`: as of `FileEntry`."""
     shared: dict[str, str | None] = dict.fromkeys((*_OF_ONE_BATCH, "content_digest"))
     if isinstance(part, Batch):
         shared |= {
@@ -576,17 +576,6 @@ def added_files(part: LogPart, *, changes_data: bool = True) -> Iterator[FileEnt
             timestamp_min_us=segment.timestamp_min_us,
             timestamp_max_us=segment.timestamp_max_us,
             time_ms=part.appended_at_ms,
-            changes_data=changes_data,
-        )
-
-
-def removed_files(part: LogPart, *, changes_data: bool = True) -> Iterator[RemoveFile]:
-    """Yield the actions that remove a batch's segments; `changes_data`: records go with them."""
-    for file in added_files(part):
-        yield RemoveFile(
-            path=file.path,
-            size_bytes=file.size_bytes,
-            values=file.values,
             changes_data=changes_data,
         )
 

@@ -56,7 +56,7 @@ from kafka_on_spark.metadata.records import (
     decode_stamp,
     encode,
 )
-from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.error_translation import parsing
 from kafka_on_spark.store.local_files import ROWS_MAX
 from kafka_on_spark.store.parquet_files import read_row_groups
@@ -268,24 +268,14 @@ def write_file(
     return LogFile(base_offset, size, path, content.size, time_ms, tuple(batches))
 
 
-def add_file(file: LogFile, *, changes_data: bool = True) -> FileEntry:
-    """Return the action that adds a file; a merged one changes no data."""
+def entry_of(file: LogFile, *, changes_data: bool = True) -> FileEntry:
+    """Return a file as the table names it. A merge, of which it is a part, changes no data."""
     return FileEntry(
         path=file.path,
         size_bytes=file.size_bytes,
         values=_partition_values(file.batches),
         time_ms=file.time_ms,
         record_count=file.record_count,
-        changes_data=changes_data,
-    )
-
-
-def remove_file(file: LogFile, *, changes_data: bool = True) -> RemoveFile:
-    """Return the action that removes a file: a merged one holds its rows, or they are cut."""
-    return RemoveFile(
-        path=file.path,
-        size_bytes=file.size_bytes,
-        values=_partition_values(file.batches),
         changes_data=changes_data,
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp
-from kafka_on_spark.log.segments import RECORD_SCHEMA, added_files, new_segment, removed_files
+from kafka_on_spark.log.segments import RECORD_SCHEMA, files_of, new_segment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -81,13 +81,18 @@ class Plant:
         **counters: int,
     ) -> int:
         """Commit whatever is asked for, its `add` actions edited; return the version."""
-        files = [file for batch in self.chained(adds) for file in added_files(batch)]
-        gone = [file for batch in removes for file in removed_files(batch)]
+        files = [file for batch in self.chained(adds) for file in files_of(batch)]
+        gone = [file for batch in removes for file in files_of(batch)]
         values = {name.replace("_", "-"): value for name, value in counters.items()}
         version = self.version + 1
         path = self.commit_file(version)
         content = encode_commit(
-            write_id="plant", operation=operation, now_ms=1, files=[*files, *gone], counters=values
+            write_id="plant",
+            operation=operation,
+            now_ms=1,
+            adds=files,
+            removes=gone,
+            counters=values,
         )
         path.write_bytes(content)
         edit_commit(path, lambda action: edit(action["add"]) if "add" in action else None)

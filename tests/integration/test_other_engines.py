@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.store.delta import delta_log, log_cleaning
-from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from tests.cluster.disks import new_disks, records
 from tests.store.engines import (
@@ -76,14 +76,11 @@ def make_rows(uri, dice, commits):
         added = [
             new_file(uri, dice, f"{number}-{each}") for each in range(dice.choice([0, 1, 1, 2]))
         ]
-        removed = [
-            RemoveFile(path=each.path, size_bytes=each.size_bytes, values=each.values)
-            for each in gone
-        ]
         log.commit(
             log.version,
             operation="test",
-            files=[*added, *removed],
+            adds=added,
+            removes=gone,
             counters={"end": number, f"other-{number % 3}": dice.randrange(-5, 2**40)},
         )
         log.checkpoint_if_due()

@@ -54,7 +54,6 @@ from kafka_on_spark.metadata.metadata_files import (
     LOG_END_OFFSET,
     BatchPlace,
     LogFile,
-    add_file,
     batch_places,
     check_format,
     counters_of,
@@ -63,13 +62,13 @@ from kafka_on_spark.metadata.metadata_files import (
     decode_tables,
     encode_file,
     encode_rows,
+    entry_of,
     expired_rows,
     first_row,
     last_time_ms,
     log_files,
     merge_files,
     raft_log_of,
-    remove_file,
     table_of,
     write_file,
 )
@@ -389,7 +388,8 @@ class VoterLog:
                 self._delta.commit(
                     table.version,
                     operation="append" if change.appended else "elect",
-                    files=[*map(remove_file, removed), *map(add_file, added)],
+                    adds=map(entry_of, added),
+                    removes=map(entry_of, removed),
                     counters=counters_of(change, after),
                 )
             except CommitConflictError:
@@ -739,10 +739,8 @@ class VoterLog:
                 self._delta.commit(
                     table.version,
                     operation=MERGE,
-                    files=[
-                        *(remove_file(each, changes_data=False) for each in replaced),
-                        add_file(written, changes_data=False),
-                    ],
+                    adds=[entry_of(written, changes_data=False)],
+                    removes=[entry_of(each, changes_data=False) for each in replaced],
                     counters={LOG_END_OFFSET: table.log.end_offset, **counters},
                 )
             return True

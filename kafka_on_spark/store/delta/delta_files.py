@@ -41,7 +41,7 @@ class FileEntry:
         record_count: In its statistics; None if they have none.
         timestamp_min_us: Smallest timestamp, in its statistics, µs since 1970 UTC.
         time_ms: Modification time, which is the time of the append, ms since 1970 UTC.
-        changes_data: It holds rows that the table did not have.
+        changes_data: The table did not have its rows, or loses them.
     """
 
     path: str
@@ -69,6 +69,19 @@ class FileEntry:
                 "modificationTime": self.time_ms,
                 "dataChange": self.changes_data,
                 "stats": json.dumps(stats),
+            }
+        }
+
+    def removal(self, now_ms: int) -> dict[str, Any]:
+        """Return the action that takes it from the table; the file itself stays."""
+        return {
+            "remove": {
+                "path": self.path,
+                "deletionTimestamp": now_ms,
+                "dataChange": self.changes_data,
+                "extendedFileMetadata": True,
+                "partitionValues": self.values,
+                "size": self.size_bytes,
             }
         }
 
@@ -208,28 +221,6 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveFile:
-    """A file that a commit removes from the table; the file itself stays."""
-
-    path: str
-    size_bytes: int
-    values: Mapping[str, str | None]
-    changes_data: bool = True
-
-    def action(self, now_ms: int) -> dict[str, Any]:
-        return {
-            "remove": {
-                "path": self.path,
-                "deletionTimestamp": now_ms,
-                "dataChange": self.changes_data,
-                "extendedFileMetadata": True,
-                "partitionValues": self.values,
-                "size": self.size_bytes,
-            }
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
     """What version 0 says of a table."""
 
@@ -263,7 +254,8 @@ def encode_commit(
     operation: str,
     now_ms: int,
     settings: TableSettings | None = None,
-    files: Iterable[FileEntry | RemoveFile] = (),
+    adds: Iterable[FileEntry] = (),
+    removes: Iterable[FileEntry] = (),
     counters: Mapping[str, int],
 ) -> bytes:
     """Return the bytes of a commit, an action a line. `settings`: of version 0 only."""
@@ -271,7 +263,8 @@ def encode_commit(
     actions: list[dict[str, Any]] = [{"commitInfo": info}]
     if settings is not None:
         actions += settings.actions(now_ms)
-    actions += [each.action(now_ms) for each in files]
+    actions += [each.removal(now_ms) for each in removes]
+    actions += [each.action(now_ms) for each in adds]
     actions += [{"txn": {"appId": name, "version": value}} for name, value in counters.items()]
     return ("\n".join(map(_ENCODER.encode, actions)) + "\n").encode()
 

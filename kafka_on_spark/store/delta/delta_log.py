@@ -49,7 +49,6 @@ from kafka_on_spark.store.delta.checkpoints import (
 from kafka_on_spark.store.delta.delta_files import (
     TOMBSTONES_KEPT,
     FileEntry,
-    RemoveFile,
     TableCommit,
     TableDamage,
     TableSettings,
@@ -522,7 +521,8 @@ class DeltaLog:
         at_version: int,
         *,
         operation: str,
-        files: Iterable[FileEntry | RemoveFile] = (),
+        adds: Iterable[FileEntry] = (),
+        removes: Iterable[FileEntry] = (),
         counters: Mapping[str, int],
         settings: TableSettings | None = None,
     ) -> None:
@@ -535,7 +535,7 @@ class DeltaLog:
                 nobody can tell any more what stood there.
             KafkaStorageError: The root refused the commit. Nothing was written.
         """
-        state, version, files = self._state, at_version + 1, tuple(files)
+        state, version, adds, removes = self._state, at_version + 1, tuple(adds), tuple(removes)
         if at_version != self.version or state is None:
             raise CommitConflictError("decided on an old version", version=version)
         if self.is_local and version and self._commits.stamps(at_version) != [self._newest]:
@@ -547,7 +547,8 @@ class DeltaLog:
             operation=operation,
             now_ms=now_ms,
             settings=settings,
-            files=files,
+            adds=adds,
+            removes=removes,
             counters=counters,
         )
         try:
@@ -561,8 +562,8 @@ class DeltaLog:
                 version=version,
                 operation=operation,
                 write_id=write_id,
-                adds=tuple(each for each in files if isinstance(each, FileEntry)),
-                removes=tuple(each.path for each in files if isinstance(each, RemoveFile)),
+                adds=adds,
+                removes=tuple(each.path for each in removes),
                 counters=counters,
                 configuration=None if settings is None else settings.configuration,
                 time_ms=now_ms,

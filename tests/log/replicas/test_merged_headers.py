@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.log.batch import TIME_MS_END
-from kafka_on_spark.log.segments import HEADER_SCHEMA, added_files, batches_of, in_offset_order
+from kafka_on_spark.log.segments import HEADER_SCHEMA, batches_of, files_of, in_offset_order
 from kafka_on_spark.store.delta.delta_files import FileEntry
 from tests.builders import log, merged, with_merged
 
@@ -26,7 +26,7 @@ def entries(*parts):
             changes_data=file.changes_data,
         )
         for part in parts
-        for file, segment in zip(added_files(part), part.segments, strict=True)
+        for file, segment in zip(files_of(part), part.segments, strict=True)
     ]
 
 
@@ -37,7 +37,7 @@ def test_a_log_of_both_kinds_is_read_as_it_was_written():
 
 
 def test_a_merged_segment_names_every_column_and_none_of_one_append():
-    [file] = added_files(merged(log("0:aabb"), 0, 4))
+    [file] = files_of(merged(log("0:aabb"), 0, 4))
 
     assert file.values.keys() == set(HEADER_SCHEMA.names)
     null = {name for name, value in file.values.items() if value is None}

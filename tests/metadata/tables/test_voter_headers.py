@@ -9,8 +9,8 @@ from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.metadata_files import (
     LogFile,
-    add_file,
     counters_of,
+    entry_of,
     log_files,
     raft_log_of,
     table_of,
@@ -48,7 +48,7 @@ def read_back(*files):
         write_id="w",
         operation="append",
         now_ms=1,
-        files=[add_file(each, changes_data=True) for each in files],
+        adds=map(entry_of, files),
         counters={},
     )
     return log_files(commit_step(commit, 1, "").adds)

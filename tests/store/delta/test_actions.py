@@ -10,7 +10,6 @@ import pytest
 
 from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
-    RemoveFile,
     TableSettings,
     encode_commit,
 )
@@ -24,22 +23,28 @@ SCHEMA = pa.schema(
 COLUMNS = ["base_offset", "producer_id"]
 NAMED = {"size_bytes": 7, "values": {"base_offset": "0", "producer_id": None}}
 ADD = FileEntry(path="a.parquet", time_ms=5, record_count=3, **NAMED)
-REMOVE = RemoveFile(path="b.parquet", **NAMED)
+REMOVE = replace(ADD, path="b.parquet")
 SETTINGS = TableSettings(
-    table_id="a-table",
+    table_id="0" * 32,
     schema=delta_schema(SCHEMA),
     partition_by=COLUMNS,
     configuration={"kos.partition": "1"},
 )
 
 
-def encoded(*files, settings=None, **counters):
+def encoded(adds=(), removes=(), settings=None, **counters):
     return encode_commit(
-        write_id="w", operation="test", now_ms=9, settings=settings, files=files, counters=counters
+        write_id="w",
+        operation="test",
+        now_ms=9,
+        settings=settings,
+        adds=adds,
+        removes=removes,
+        counters=counters,
     )
 
 
-@pytest.mark.parametrize("files", [(), (ADD,), (REMOVE,), (ADD, REMOVE)])
+@pytest.mark.parametrize("files", [([], []), ([ADD], []), ([], [REMOVE]), ([ADD], [REMOVE])])
 @pytest.mark.parametrize("counters", [{}, {"a": 1}, {"a": -1, "b": 2**62}])
 @pytest.mark.parametrize("version", [0, 1])
 def test_each_commit_keeps_deltas_rules(version, files, counters):
@@ -55,8 +60,8 @@ def test_what_a_writer_holds_of_its_commit_is_what_readers_find(uri, added_us):
         uri, OPTIONS, schema=SCHEMA, partition_by=COLUMNS, configuration={"a": ""}
     )
     added = [replace(ADD, path=path, **added_us) for path in ("a.parquet", "b.parquet")]
-    log.commit(0, operation="test", files=added, counters={"a": -1, "b": 2**62})
-    log.commit(1, operation="test", files=[REMOVE], counters={"b": 3})
+    log.commit(0, operation="test", adds=added, counters={"a": -1, "b": 2**62})
+    log.commit(1, operation="test", removes=[REMOVE], counters={"b": 3})
 
     assert log._state == opened(uri)._state
     shutil.rmtree(uri)  # other engines would look for the files that it names
@@ -65,7 +70,7 @@ def test_what_a_writer_holds_of_its_commit_is_what_readers_find(uri, added_us):
 def test_text_of_any_kind_is_one_line():
     add = FileEntry(path="a", time_ms=5, size_bytes=1, values=dict.fromkeys(COLUMNS, "\n\u2028é"))
 
-    content = encoded(add, **{"a\nb": 1})
+    content = encoded([add], **{"a\nb": 1})
 
     assert content.count(b"\n") == len(content.splitlines()) == 3
     assert broken_rules(1, content, COLUMNS) == []
@@ -80,10 +85,10 @@ def test_delta_rs_finds_the_files_that_our_commits_add_and_remove(uri, root):
         pq.write_table(rows, f"{uri}/{number}.parquet")
         values = {"base_offset": str(number), "producer_id": None if number % 2 else "a b/c=ü"}
         named = {"size_bytes": os.path.getsize(f"{uri}/{number}.parquet"), "values": values}
-        files = [FileEntry(path=f"{number}.parquet", time_ms=5, record_count=1, **named)]
-        if number > 2:
-            files.append(RemoveFile(path=f"{number - 2}.parquet", **named, changes_data=False))
-        log.commit(log.version, operation="append", files=files, counters={"end": number + 1})
+        add = FileEntry(path=f"{number}.parquet", time_ms=5, record_count=1, **named)
+        gone = [replace(add, path=f"{number - 2}.parquet", changes_data=False)][: number > 2]
+        counters = {"end": number + 1}
+        log.commit(log.version, operation="append", adds=[add], removes=gone, counters=counters)
 
     assert sorted(file.path for file in opened(uri).active_files()) == [
         "0.parquet",

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
-from kafka_on_spark.store.delta.delta_files import FileEntry, RemoveFile
+from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.tables import (
@@ -106,10 +106,9 @@ def test_a_checkpoint_keeps_the_tombstones_of_the_one_before_until_they_expire(u
     def removed_at(version):
         while log.version < version:
             name = f"f{log.version // 2}"
-            added = FileEntry(path=name, size_bytes=1, values={}, time_ms=5)
-            removed = RemoveFile(path=name, size_bytes=1, values={})
-            log.commit(log.version, operation="test", files=[added], counters={})
-            log.commit(log.version, operation="test", files=[removed], counters={})
+            file = FileEntry(path=name, size_bytes=1, values={}, time_ms=5)
+            log.commit(log.version, operation="test", adds=[file], counters={})
+            log.commit(log.version, operation="test", removes=[file], counters={})
         log.checkpoint_if_due()
         return opened(uri).tombstones()
 
