@@ -397,6 +397,7 @@ def with_merged(state: ReplicaState, base: int, end: int, **given: Any) -> Repli
         operation="merge",
         leader_epoch=LeaderEpoch(state.leader_epoch or 0),
         stable_offset=state.log_end_offset,
+        compaction=state.compaction,
     )
     assert change is not None
     return state.apply(change)

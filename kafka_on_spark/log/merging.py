@@ -608,10 +608,11 @@ class _Merger:
         def decide(state: ReplicaState) -> LogChange | None:
             if state.leader_epoch != epoch:
                 return None
-            return operations.merge(
+            return operations.replace_neighbours(
                 state,
                 inputs,
                 merged,
+                operation="merge",
                 leader_epoch=epoch,
                 stable_offset=self.order.partition.high_watermark,
                 registered=self.order.registered,

@@ -296,32 +296,6 @@ def check_not_above(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
         )
 
 
-def merge(
-    state: ReplicaState,
-    inputs: Sequence[LogPart],
-    merged: MergedSegment,
-    *,
-    leader_epoch: LeaderEpoch,
-    stable_offset: Offset,
-    registered: RegisteredProducers | None = None,
-) -> LogChange | None:
-    """Decide to put one file in the place of `inputs`, whole neighbours, with all their records.
-
-    See `replace_neighbours`.
-    """
-    in_inputs = sum(each.record_count for each in inputs)
-    ensure(merged.record_count == in_inputs, "a merge keeps all records")
-    return replace_neighbours(
-        state,
-        inputs,
-        merged,
-        operation="merge",
-        leader_epoch=leader_epoch,
-        stable_offset=stable_offset,
-        registered=registered,
-    )
-
-
 def replace_neighbours(
     state: ReplicaState,
     inputs: Sequence[LogPart],
@@ -338,8 +312,11 @@ def replace_neighbours(
     None if the log no longer has the inputs as they were read: then the file stays an orphan.
     `stable_offset` is the last stable offset, in an image that was taken before the table was read
     and whose leader epoch is `leader_epoch`. What is below it no fetch and no cut will change, so
-    replicas may have other files for it. `registered`: as in `entries_without`.
+    replicas may have other files for it. `registered`: as in `entries_without`. Only compaction
+    removes records, and says how far it is.
     """
+    in_inputs = sum(each.record_count for each in inputs)
+    ensure(compaction is not None or merged.record_count == in_inputs, "a merge keeps all records")
     check_leader_epoch(state.leader_epoch, leader_epoch)
     if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
         return None

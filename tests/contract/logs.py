@@ -57,10 +57,11 @@ def merge(disks, address):
     log = disks.replicas.open(address)
     state = log.load()
     merged = rewrite(disks, address, state.batches)
-    change = operations.merge(
+    change = operations.replace_neighbours(
         state,
         state.batches,
         merged,
+        operation="merge",
         leader_epoch=EPOCH,
         stable_offset=state.log_end_offset,
     )

@@ -115,6 +115,7 @@ def test_a_merge_is_one_commit_that_is_read_back_as_it_was_made(disks, replica, 
                 operation="merge",
                 leader_epoch=state.leader_epoch,
                 stable_offset=Offset(end),
+                compaction=state.compaction,
             )
 
         return decide

@@ -77,7 +77,14 @@ def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkey
         made = merged(state, 9, 12)
         cluster.segments.put(address(1, key=cluster.keys[0]), made.segment)
         parts = state.batches_between(Offset(9), Offset(12))
-        change = operations.merge(state, parts, made, leader_epoch=EPOCH, stable_offset=Offset(12))
+        change = operations.replace_neighbours(
+            state,
+            parts,
+            made,
+            operation="merge",
+            leader_epoch=EPOCH,
+            stable_offset=Offset(12),
+        )
         table.commit(state, change)
 
     cluster.compactor.before_write = merge_above

@@ -218,10 +218,11 @@ TEXT = "0:aab 1:ccdee 3:f"  # borders: 0 2 3 5 6 8 9; epochs begin at 0, 3 and 8
 
 
 def merge(state, base=3, end=6, *, epoch=None, stable=None, made=None, inputs=None):
-    return operations.merge(
+    return operations.replace_neighbours(
         state,
         state.batches_between(base, end) if inputs is None else inputs,
         merged(state, base, end) if made is None else made,
+        operation="merge",
         leader_epoch=state.leader_epoch if epoch is None else epoch,
         stable_offset=Offset(state.log_end_offset if stable is None else stable),
     )

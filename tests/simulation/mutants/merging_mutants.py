@@ -32,17 +32,18 @@ from tests.simulation.world import segment_store
 def _unchecked(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange | None:
     if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
         return None
-    return _put(state, inputs, merged)
+    return _put(state, inputs, merged, **named)
 
 
 def _put(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange:
     return LogChange(
-        operation="merge",
+        operation=named.get("operation", "merge"),
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
         leader_epoch=state.leader_epoch,
         merged=merged,
         producers=operations.entries_without(state, inputs),
+        compaction=named.get("compaction"),
     )
 
 
@@ -140,20 +141,23 @@ MERGING_MUTANTS = [
     ),
     Mutant(
         "nothing is merged above the last stable offset",
-        ((merging, "rules_of", _up_to_the_end), (operations, "merge", _unchecked)),
+        ((merging, "rules_of", _up_to_the_end), (operations, "replace_neighbours", _unchecked)),
         invariant=checks.COMMITTED,
         plan=merged,
     ),
     Mutant(
         "a merged segment is of one leadership",
-        ((merge_plan, "_kind_of", _of_any_epoch), (operations, "merge", _unchecked)),
+        ((merge_plan, "_kind_of", _of_any_epoch), (operations, "replace_neighbours", _unchecked)),
         seed=2,
         invariant="I25",
         plan=merged,
     ),
     Mutant(
         "a merge keeps all records",
-        ((segment_store, "digest_of", _but_the_last), (operations, "merge", _unchecked)),
+        (
+            (segment_store, "digest_of", _but_the_last),
+            (operations, "replace_neighbours", _unchecked),
+        ),
         invariant=checks.SAME_RECORDS,
         plan=merged,
     ),
@@ -186,7 +190,10 @@ MERGING_MUTANTS = [
 RESTAMPING_MUTANTS = [
     Mutant(
         "a merged segment is of one timestamp type",
-        ((merge_plan, "_kind_of", _of_any_timestamps), (operations, "merge", _unchecked)),
+        (
+            (merge_plan, "_kind_of", _of_any_timestamps),
+            (operations, "replace_neighbours", _unchecked),
+        ),
         invariant="I25",
     ),
 ]
