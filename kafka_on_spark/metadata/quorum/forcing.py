@@ -137,9 +137,7 @@ def standing(tables: VoterTables, voter: Voter) -> Standing:
     table = answering[voter.key] = tables.load(voter.key)
     log, end = tables.log_of(voter.key), table.log.end_offset
     snapshot = newest_snapshot(table.log, [(log, log.snapshots())], end)
-    image = MetadataImage()
-    if snapshot is not None:
-        image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)
+    image = MetadataImage.of_snapshot(snapshot)
     if image.offset < end:
         try:
             image = image.replay(*log.read(from_offset=image.offset, to_offset=end))

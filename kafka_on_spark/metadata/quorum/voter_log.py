@@ -18,9 +18,10 @@ disk needs nobody else to stay small.
 import errno
 import logging
 import os
+import re
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,7 +42,7 @@ from kafka_on_spark.base.errors import (
     RootAccessDeniedError,
     RootReadOnlyError,
 )
-from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.base.merge_tiers import (
     MERGED_BYTES_MAX,
     MergeBounds,
@@ -58,7 +59,6 @@ from kafka_on_spark.metadata.metadata_files import (
     check_format,
     counters_of,
     decode_file,
-    decode_parts,
     decode_tables,
     encode_file,
     encode_rows,
@@ -90,13 +90,13 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     is_snapshot_of,
     runs_of,
 )
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, has_expired, log_end_at
-from kafka_on_spark.metadata.snapshots import (
-    SNAPSHOTS_KEPT,
-    clean_snapshots,
-    read_snapshot,
-    snapshot_ends,
-    write_snapshot,
+from kafka_on_spark.metadata.records import (
+    ClusterRecord,
+    MetadataBatch,
+    Record,
+    Stamp,
+    has_expired,
+    log_end_at,
 )
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
 from kafka_on_spark.store.deadlines import (
@@ -135,6 +135,27 @@ BOUNDS: Final = MergeBounds(size_bytes_max=MERGED_BYTES_MAX, records_max=1 << 22
 """Each active file costs every commit about 0.02 ms, so that few of the largest are merged as well:
 a log has at most about 130 files, and one for each three million records, which are 3.6 days of 10
 commits a second."""
+
+
+_SNAPSHOT_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.parquet")
+"""The end offset of a snapshot, and the epoch of its last record."""
+
+SNAPSHOTS_KEPT: Final = 3
+"""The newest ones. Two may be damaged, and a process starts."""
+
+
+def kept_snapshots(ends: Collection[int]) -> set[int]:
+    """Return the end offsets of the snapshots that stay.
+
+    Of those at a distance of 2^n to 2^(n+1) records from the newest, the oldest: as the newest goes
+    on, it is the one that comes to the next such distance. So a process that wants an old moment
+    replays no more than the distance to it.
+    """
+    newest_first = sorted(ends, reverse=True)
+    oldest: dict[int, int] = {}
+    for end in newest_first:
+        oldest[(newest_first[0] - end).bit_length()] = end
+    return {*newest_first[:SNAPSHOTS_KEPT], *oldest.values()}
 
 
 def files_to_merge(files: Sequence[LogFile]) -> Sequence[LogFile]:
@@ -310,19 +331,33 @@ class VoterLog:
     @on_root
     def snapshots(self) -> list[OffsetAndEpoch]:
         """Return where the root's snapshots end, by their names. None of them is read, so they may
-        be damaged, and some may be of other logs than this one."""
-        return snapshot_ends(self._files, self.root)
+        be damaged, and some may be of other logs than this one: a process that was frozen may leave
+        one of an earlier cluster, or generation. The log says which count (`is_snapshot_of`)."""
+        names = map(_SNAPSHOT_NAME.fullmatch, self._files.names(f"{self.root}/snapshots"))
+        return [OffsetAndEpoch(Offset(int(n[1])), QuorumEpoch(int(n[2]))) for n in names if n]
+
+    def _snapshot_path(self, end: OffsetAndEpoch) -> str:
+        return f"{self.root}/snapshots/{end.offset:020d}-{end.epoch:010d}.parquet"
 
     @on_root
     def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
-        cluster_id = self._identity.cluster_id
-        return read_snapshot(self._files, self.root, cluster_id, end)
+        """Return a snapshot of this cluster, as a batch that ends at its end offset."""
+        path = self._snapshot_path(end)
+        batches = decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+        if len(batches) != 1 or batches[0].end_offset != end.offset:
+            raise CorruptLogError("a snapshot is not what its name says", path=path)
+        first, *_ = batches[0].records
+        cluster_id = first.cluster_id if isinstance(first, ClusterRecord) else None
+        if cluster_id != self._identity.cluster_id:
+            raise CorruptLogError("a snapshot is another cluster's", path=path)
+        return batches[0]
 
     @on_root
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
         """Write the records that rebuild the image at `end`, unless they are there."""
         check_replaced(self.root, self._identity, self._options)
-        write_snapshot(self._files, self.root, records, stamp, end)
+        content = encode_file(records, stamp, end.offset - len(records))
+        self._files.write_if_absent(self._snapshot_path(end), content.to_pybytes())
 
     def _is_sound(self, end: OffsetAndEpoch) -> bool:
         try:
@@ -511,22 +546,6 @@ class VoterLog:
             " as metadata.max.retention.ms says: ask for what was later"
         )
 
-    def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
-        """Yield the batch that holds `offset` and those after it, a row group at a time."""
-        while (file := self._file_at(offset)) is not None:
-            for part in decode_parts(*file):
-                for batch in part:
-                    if batch.end_offset > offset:
-                        if has_expired(batch):
-                            raise self.history_expired()
-                        yield batch
-                        offset = batch.end_offset
-
-    @_twice
-    def _file_at(self, offset: Offset) -> tuple[bytes, str] | None:
-        found = next((file for file in self._newest_files() if file.end_offset > offset), None)
-        return None if found is None else self._content(found)
-
     @on_root
     @_twice
     def offset_at(self, time_ms: int) -> Offset:
@@ -602,7 +621,7 @@ class VoterLog:
         killed processes left. Return how many."""
         parts: tuple[Callable[[], int], ...] = (
             lambda: self._clean_replaced(now_ms, deleted_max),
-            lambda: clean_snapshots(self._files, self.root, self.load().log),
+            self._clean_snapshots,
             lambda: clean_metadata_root(self.root, self.uri, self._options),
         )
         errors: list[Exception] = []
@@ -615,6 +634,17 @@ class VoterLog:
         if errors:
             raise errors[0]
         return count
+
+    def _clean_snapshots(self) -> int:
+        """Delete the snapshots of this log that are not kept. One of another log says nothing of
+        which others are needed, and stays: it may hold what a log that was rolled back has lost."""
+        log = self.load().log
+        ends = [each for each in self.snapshots() if is_snapshot_of(log, each)]
+        kept = kept_snapshots([each.offset for each in ends])
+        due = [each for each in ends if each.offset not in kept]
+        for each in due:
+            self._files.delete_file(self._snapshot_path(each))
+        return len(due)
 
     def _clean_replaced(self, now_ms: int, deleted_max: int | None) -> int:
         # Listed before the table is read.

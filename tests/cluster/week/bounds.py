@@ -21,8 +21,7 @@ from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.replicas import ReplicaStore
 from kafka_on_spark.log.segments import SEGMENT_SCHEMA
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
-from kafka_on_spark.metadata.quorum.voter_log import DELETE_DELAY_MS
-from kafka_on_spark.metadata.snapshots import SNAPSHOTS_KEPT
+from kafka_on_spark.metadata.quorum.voter_log import DELETE_DELAY_MS, SNAPSHOTS_KEPT
 from kafka_on_spark.store.delta.delta_files import checkpoints_in, commits_in
 from kafka_on_spark.store.delta.delta_log import CHECKPOINT_INTERVAL
 from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT

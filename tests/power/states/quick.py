@@ -15,7 +15,6 @@ import pytest
 
 from kafka_on_spark.fsck import metadata_audit, replica_audit
 from kafka_on_spark.log import evidence, segments
-from kafka_on_spark.metadata import snapshots
 from kafka_on_spark.metadata.quorum import voter_log, voter_tables
 from kafka_on_spark.store import deadlines
 from kafka_on_spark.store.deadlines import DaemonThreads
@@ -24,10 +23,7 @@ from kafka_on_spark.store.delta.delta_files import FileEntry
 
 _OF_BYTES: Final = (
     (voter_log, "decode_file"),
-    (snapshots, "decode_file"),
     (checkpoints, "checkpoint_step"),
-    (table_history, "checkpoint_step"),
-    (evidence, "checkpoint_step"),
     (delta_log, "commit_step"),
     (table_history, "commit_step"),
     (evidence, "commit_step"),

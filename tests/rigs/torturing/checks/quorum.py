@@ -48,9 +48,10 @@ class FirstDecision:
 def logs_of(roots: Iterable[Path]) -> dict[str, list[MetadataBatch]]:
     """Return the batches that each voter's table has, by its root."""
     options = StorageOptions(None)
+    tables = {str(root): DeltaMetadataLog(str(root), options).voter_log for root in roots}
     return {
-        str(root): [*DeltaMetadataLog(str(root), options).voter_log.batches_from(Offset(0))]
-        for root in roots
+        root: each.read(from_offset=Offset(0), to_offset=each.load().log.end_offset)
+        for root, each in tables.items()
     }
 
 
