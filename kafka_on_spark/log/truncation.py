@@ -4,11 +4,7 @@ Kafka keeps the epochs in a checkpoint file; here they are computed from the bat
 fence counts as the last epoch even before it has records: a leader that adopted epoch 7 and wrote
 nothing still ends epoch 6 where its log ends (KIP-101, KIP-279; Source: LeaderEpochFileCache).
 
-No other rule ever cuts a log. It is never cut by the high watermark: a stale one has lost committed
-records (KIP-101), and the true one keeps records that the leader does not have. One question for an
-epoch's end is not enough after two fast failovers (KIP-279), so the follower asks until both sides
-name the same epoch. Then it compares chains: where a table was rolled back, two logs may diverge
-inside an epoch, and epochs alone would keep them apart for ever.
+No other rule ever cuts a log: not the high watermark, nor epochs alone (design note 4).
 """
 
 from bisect import bisect_right

@@ -16,7 +16,6 @@ from kafka_on_spark.store.delta.delta_files import (
     TableDamage,
     TableStep,
     checkpoint_path,
-    checkpoint_version,
     checkpoints_in,
     commit_path,
     commit_step,
@@ -101,8 +100,7 @@ def _first_version(commits: set[int], checkpoints: set[int]) -> int:
 
 def _check_not_cleaned(files: RootFiles, uri: str, version: int) -> None:
     """Check that a listed file of the log that is gone was not deleted by a cleaner meanwhile."""
-    checkpoints = map(checkpoint_version, files.names(log_folder(uri)))
-    if version < first_kept(each for each in checkpoints if each is not None):
+    if version < first_kept(checkpoints_in(files.names(log_folder(uri)))):
         raise _cleaned_meanwhile(uri)
 
 
