@@ -509,8 +509,8 @@ def count_decisions(
         if then is None or now is None:
             continue
         if now.high_watermark > then.high_watermark:
-            more, topic = now.high_watermark - then.high_watermark, after.name_of(key).topic
-            counts.add(MESSAGES_IN, more, topic=topic)
+            more = now.high_watermark - then.high_watermark
+            counts.add(MESSAGES_IN, more, topic=after.topics[key.topic_id].name)
         if then.isr - now.isr:
             counts.add(ISR_SHRINKS)
         if now.isr - then.isr:
