@@ -13,9 +13,10 @@ tells no watcher of that). On a store it sends one request in FETCH_MAX_WAIT_MS.
 import gc
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import (
@@ -154,6 +155,10 @@ HISTORY_KEPT_MS_MIN: Final = 3_600_000
 SNAPSHOT_RECORDS_MIN: Final = 1000
 """A snapshot is due when the log after the last one has as many records as the image, and at least
 these: snapshots then cost a constant share of the writes."""
+
+COUNTED_ALONE_MAX: Final = 64
+"""Batches that are replayed one by one, so that each decision is counted. Of more, as after a sleep,
+what they come to is counted: each replay copies the map of topics."""
 
 AcquireLock = Callable[[str, Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
 """Waits for the commit lock on a table. Its other argument encodes reports that the lock's holder
@@ -317,9 +322,10 @@ class MetadataService:
         if is_first or self._counts is None:
             self.image = self.image.replay(*batches)
         else:
-            for batch in batches:
-                before, self.image = self.image, self.image.replay(batch)
-                count_decisions(self._counts, before, batch, self.image)
+            is_long = len(batches) > COUNTED_ALONE_MAX
+            for part in [batches] if is_long else [[each] for each in batches]:
+                before, self.image = self.image, self.image.replay(*part)
+                count_decisions(self._counts, before, part, self.image)
         self._replayed_at_ms = self._clock.monotonic_ms()
         if self._awaited:
             with self._results_lock:
@@ -500,11 +506,12 @@ def _counted(counts: Counts | None) -> Iterator[None]:
 
 
 def count_decisions(
-    counts: Counts, before: MetadataImage, batch: MetadataBatch, after: MetadataImage
+    counts: Counts, before: MetadataImage, batches: Iterable[MetadataBatch], after: MetadataImage
 ) -> None:
-    """Count what a batch decided of partitions, which leads from one image to another."""
+    """Count what batches decided of partitions, which lead from one image to another."""
     kinds = HighWatermarkRecord | PartitionChangeRecord
-    for key in {record.key for record in batch.records if isinstance(record, kinds)}:
+    records = chain.from_iterable(each.records for each in batches)
+    for key in {record.key for record in records if isinstance(record, kinds)}:
         then, now = before.partition(key), after.partition(key)
         if then is None or now is None:
             continue

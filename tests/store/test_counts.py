@@ -156,7 +156,7 @@ def test_decisions_are_counted_by_partition(counts, decisions, counted):
 
     for batch in decided(before, *decisions):
         after = before.replay(batch)
-        count_decisions(counts, before, batch, after)
+        count_decisions(counts, before, [batch], after)
         before = after
 
     assert found(counts) == counted
@@ -181,6 +181,6 @@ def test_counts_whose_labels_are_known_begin_at_0(clock):
 
     assert found(counts)["UncleanLeaderElections",] == 0
     assert found(counts)["commits", "unknown"] == 0
-    count_decisions(counts, before, batch, before.replay(batch))
+    count_decisions(counts, before, [batch], before.replay(batch))
     assert found(counts)["UncleanLeaderElections",] == 1
     assert found(counts)["IsrShrinks",] == 0
