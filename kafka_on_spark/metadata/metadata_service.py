@@ -157,8 +157,8 @@ SNAPSHOT_RECORDS_MIN: Final = 1000
 these: snapshots then cost a constant share of the writes."""
 
 COUNTED_ALONE_MAX: Final = 64
-"""Batches that are replayed one by one, so that each decision is counted. Of more, as after a sleep,
-what they come to is counted: each replay copies the map of topics."""
+"""Batches that are replayed one by one, so that each decision is counted. Of more, as after a
+sleep, what they come to is counted: each replay copies the map of topics."""
 
 AcquireLock = Callable[[str, Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
 """Waits for the commit lock on a table. Its other argument encodes reports that the lock's holder
