@@ -3,23 +3,19 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import chain, islice, takewhile
+from itertools import islice, takewhile
 from typing import Any, Final
 
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.cli.options import mode_of
 from kafka_on_spark.cli.output import fields, note, text_of, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.quorum.voter_table import Voter
-from kafka_on_spark.metadata.records import (
-    ControllerRecord,
-    MetadataBatch,
-    Record,
-    Stamp,
-    encode,
-)
+from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp, encode
 from kafka_on_spark.store.root_urls import cluster_url
 
 RECORD_COLUMNS: Final = "record_type cause fields"
@@ -36,12 +32,7 @@ def log(session: Session, offset: int = 0, end_offset: int | None = None, **filt
     """The records of the log, with times and causes."""
     image = session.cluster.image
     end = image.offset if end_offset is None else min(end_offset, image.offset)
-    pieces: list[Sequence[MetadataBatch]] = []
-    for before, piece in session.cluster._node.metadata.pieces_newest_first():
-        pieces.append(piece)
-        if before.offset <= offset:
-            break
-    batches = chain.from_iterable(reversed(pieces))
+    batches = DeltaMetadataLog(session.cluster.root, session.options).batches_from(Offset(offset))
     rows = (
         {"metadata_offset": place, "batch_base_offset": batch.base_offset, **row}
         for batch in takewhile(lambda batch: batch.base_offset < end, batches)

@@ -28,7 +28,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.base.ids import NodeId
+from kafka_on_spark.base.ids import NodeId, Offset
 from kafka_on_spark.metadata.metadata_files import FORMAT_VERSION, HEADER, TABLE_SCHEMA, new_id
 from kafka_on_spark.metadata.metadata_root import (
     NODE_ID,
@@ -52,6 +52,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterSet,
 )
 from kafka_on_spark.metadata.quorum.voter_tables import SideBySide
+from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.store.deadlines import DaemonThreads, SystemClock
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.local_files import SMALL_FILE_BYTES_MAX, UnsafeFileError
@@ -174,6 +175,16 @@ class DeltaMetadataLog(QuorumLog):
             " roots; or call again what was cut off, with the same roots, its addition or the"
             " creation of the cluster"
         )
+
+    def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
+        """Yield the batch that holds `offset` and those after it, a file at a time, as far as a
+        majority holds them. For `metadata` of the command line; caches nothing.
+        """
+        known = self.confirm()
+        for batch in self.tables.log_of(known.key).batches_from(offset):
+            if batch.end_offset > known.log.end_offset:
+                return
+            yield batch
 
 
 class HintRoots:

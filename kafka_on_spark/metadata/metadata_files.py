@@ -394,11 +394,21 @@ def decode_file(
     """Return the batches of a file that lie between two offsets, in order. A merged file may hold
     many others: of a row group they are read, which is cheap, and not made. Row groups without
     `wanted` rows are not read."""
-    found: list[MetadataBatch] = []
+    parts = decode_parts(content, path, from_offset, end_offset, wanted)
+    return [batch for part in parts for batch in part]
+
+
+def decode_parts(
+    content: bytes | None,
+    path: str,
+    from_offset: int = 0,
+    end_offset: int | None = None,
+    wanted: range = ALL_ROWS,
+) -> Iterator[list[MetadataBatch]]:
+    """Yield the same, the batches of a row group at once; raise perhaps after some batches."""
     with parsing("a file of the metadata log", path):
         for part in _parts(content, path, wanted=wanted):
-            found += _decoded(part, _batch_ranges(part, from_offset, end_offset))
-    return found
+            yield _decoded(part, _batch_ranges(part, from_offset, end_offset))
 
 
 def decode_rows(content: bytes | None, path: str) -> Iterator[list[Row]]:

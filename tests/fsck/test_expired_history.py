@@ -1,11 +1,15 @@
 """A cluster whose oldest metadata is gone, as a setting says: it goes on, and is checked."""
 
+import json
+
 import pytest
+from typer.testing import CliRunner
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.base.ids import Offset
+from kafka_on_spark.cli.application import app
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata import metadata_service
 from tests.cluster.disks import new_disks, records
@@ -77,6 +81,19 @@ def test_histories_tell_what_is_kept(disks):
         [*_, last] = cluster.history(TOPIC)
         assert (last.partition, last.metadata_offset >= start) == (2, True)
         assert cluster.broker_history() == []
+
+
+def test_the_log_is_printed_from_the_first_record_that_is_kept(disks):
+    """A snapshot before it, in the history that is gone, is not asked for."""
+    start, root = start_of(disks.cluster), str(disks.metadata_root)
+    words = ["metadata", "--log", "--metadata-root", root, "--limit", "1", "--output", "json"]
+
+    first, gone = (
+        CliRunner().invoke(app, [*words, "--offset", str(each)]) for each in (start, start - 1)
+    )
+
+    assert [row["metadata_offset"] for row in json.loads(first.stdout)] == [start]
+    assert f"before offset {start} " in gone.stderr
 
 
 def test_process_that_was_away_for_longer_goes_on(disks):

@@ -59,6 +59,7 @@ from kafka_on_spark.metadata.metadata_files import (
     check_format,
     counters_of,
     decode_file,
+    decode_parts,
     decode_tables,
     encode_file,
     encode_rows,
@@ -545,6 +546,22 @@ class VoterLog:
             f"the metadata's history before offset {start} ({began:%Y-%m-%d %H:%M:%S} UTC) is gone,"
             " as metadata.max.retention.ms says: ask for what was later"
         )
+
+    def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
+        """Yield the batch that holds `offset` and those after it, a row group at a time."""
+        while (file := self._file_at(offset)) is not None:
+            for part in decode_parts(*file):
+                for batch in part:
+                    if batch.end_offset > offset:
+                        if has_expired(batch):
+                            raise self.history_expired()
+                        yield batch
+                        offset = batch.end_offset
+
+    @_twice
+    def _file_at(self, offset: Offset) -> tuple[bytes, str] | None:
+        found = next((file for file in self._newest_files() if file.end_offset > offset), None)
+        return None if found is None else self._content(found)
 
     @on_root
     @_twice

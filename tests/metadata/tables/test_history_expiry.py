@@ -78,6 +78,7 @@ def test_oldest_files_expire(start, end, before_ms, expired):
 READS = [
     pytest.param(lambda log: log.read(from_offset=Offset(0)), id="read"),
     pytest.param(lambda log: log.read(from_offset=Offset(0), to_offset=Offset(5)), id="a part"),
+    pytest.param(lambda log: list(log.batches_from(Offset(8))), id="batches"),
 ]
 
 

@@ -181,6 +181,7 @@ def test_a_snapshot_of_another_log_stays_and_decides_nothing(log, tmp_path, end,
     "read",
     [
         pytest.param(lambda log: log.read(from_offset=Offset(0)), id="read"),
+        pytest.param(lambda log: list(log.batches_from(Offset(0))), id="batches-from"),
         pytest.param(lambda log: log.offset_at(0), id="offset-at"),
     ],
 )
