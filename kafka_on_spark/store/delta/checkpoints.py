@@ -156,10 +156,11 @@ def before(
             [metadata] = values_in(table.column("metaData"))
             removes = values_in(table.column("remove"))
             return metadata, {each["path"]: each["deletionTimestamp"] for each in removes}
-    content = files.read(commit_path(uri, 0), COMMIT_BYTES_MAX) or b""
-    for line in content.splitlines():
-        if (found := parse_json(line).get("metaData")) is not None:
-            return found, {}
+    with suppress(UnsafeFileError, *BAD_JSON):
+        content = files.read(commit_path(uri, 0), COMMIT_BYTES_MAX) or b""
+        for line in content.splitlines():
+            if (found := parse_json(line).get("metaData")) is not None:
+                return found, {}
     raise CorruptLogError("neither a checkpoint nor the first commit can be read", path=uri)
 
 

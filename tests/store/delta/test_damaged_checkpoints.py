@@ -6,12 +6,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.store import parquet_files
 from kafka_on_spark.store.delta import checkpoints, delta_log
 from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
-from tests.store.damages import up_to_last, with_checkpoint
+from tests.store.damages import up_to_last, with_checkpoint, zero
 from tests.store.tables import OPTIONS, commit_file, commit_times, opened
 
 
@@ -24,6 +25,14 @@ def log(log, monkeypatch):
 
 def steps_of(uri):
     return table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
+
+
+@pytest.mark.damaged("can't be read")
+def test_a_table_without_a_checkpoint_and_a_first_commit_that_can_be_read_is_corrupt(log, uri):
+    zero(commit_file(uri, 0))
+
+    with pytest.raises(CorruptLogError, match="neither a checkpoint nor the first commit"):
+        log.tombstones()
 
 
 # fmt: off
