@@ -17,6 +17,7 @@ from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
 from tests.fsck.plants import Plant, commit_records, flip_a_bit, found
+from tests.store.damages import empty, halve
 
 
 def test_an_absent_root_is_one_finding_and_the_others_are_checked(life):
@@ -107,9 +108,10 @@ def test_a_damaged_commit_of_one_partition_stops_no_other(life, follower):
 
 
 @pytest.mark.parametrize("deep", [True, False])
-def test_a_damaged_checkpoint_is_found_and_the_commits_still_tell_all(life, follower, deep):
+@pytest.mark.parametrize("damage", [halve, empty])
+def test_a_damaged_checkpoint_is_found_and_the_commits_still_tell_all(life, follower, damage, deep):
     [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
-    path.write_bytes(path.read_bytes()[:-10])
+    damage(path)
 
     report = life.fsck(deep=deep)
 

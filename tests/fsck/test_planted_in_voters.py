@@ -14,12 +14,14 @@ from kafka_on_spark.metadata.metadata_root import identity_of
 from kafka_on_spark.metadata.quorum.voter_log import VoterLog
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.store.delta.checkpoints import write_checkpoint
+from kafka_on_spark.store.delta.delta_files import TableState
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records
 from tests.cluster.folders import quick_folder
 from tests.cluster.voters import bring_up
 from tests.fsck.plants import flip_a_bit
+from tests.store.damages import halve
 
 OPTIONS = StorageOptions()
 NAMES = ("m1", "m2", "m3")
@@ -106,6 +108,30 @@ def test_voters_that_a_damaged_table_names_are_checked(base):
 
     assert ids_of(report) == {"I15"}
     assert len([each for each in report.coverage if each.table.partition is None]) == 3
+
+
+@pytest.mark.parametrize("deep", [True, False])
+@pytest.mark.parametrize("has_next", [True, False])
+def test_a_voters_history_begins_at_the_first_checkpoint_that_can_be_read(base, has_next, deep):
+    """Nothing is said of the commits before it, or where there is none, of the voter's log."""
+    _, (other, _) = leader_of(base)
+    log = voter_log(base, other)
+    files, state, folder = RootFiles(log.root, OPTIONS), TableState(), table_folder(base, other)
+    oldest, following = 4, 6
+    for step in archive_steps(base, other)[: following + 1]:
+        state.apply(step)
+        if step.version == oldest or (step.version == following and has_next):
+            write_checkpoint(files, log.uri, state, 0)
+    halve(folder / "_delta_log" / f"{oldest:020d}.checkpoint.parquet")
+    for version in range(oldest):
+        (folder / "_delta_log" / f"{version:020d}.json").unlink()
+
+    report = checked(base, deep=deep)
+
+    (damage,) = [each for each in report.findings if each.invariant is not None]
+    assert (damage.invariant, damage.place.version) == ("I15", oldest)
+    (read,) = [each for each in report.coverage if each.table.voter_id == damage.place.voter_id]
+    assert read.first_version == (following if has_next else 0)
 
 
 def test_a_voter_that_is_away_is_told_of(base):

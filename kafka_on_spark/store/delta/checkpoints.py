@@ -168,17 +168,19 @@ ReadFile = Callable[[str, int], bytes | None]
 """Returns a file's bytes, of so many at most; None: there is none."""
 
 
-def read_checkpoint(read: ReadFile, uri: str, version: int) -> TableStep:
+def read_checkpoint(read: ReadFile, uri: str, version: int) -> TableStep | None:
+    """Return what a checkpoint says, or that it can't be read; None: there is none."""
     path = checkpoint_path(uri, version)
     try:
         content = read(path, CHECKPOINT_BYTES_MAX)
     except UnsafeFileError as error:
         return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
-    return checkpoint_step(content, version, path)
+    return None if content is None else checkpoint_step(content, version, path)
 
 
 def newest_checkpoint(read: ReadFile, uri: str, versions: Iterable[int]) -> TableCheckpoint | None:
-    """Return the newest checkpoint that can be read: none holds what the commits lack."""
+    """Return the newest checkpoint that can be read. None: there is none, and the table can be
+    opened only if its first commit is still there."""
     for version in sorted(versions, reverse=True):
         step = read_checkpoint(read, uri, version)
         if isinstance(step, TableCheckpoint):

@@ -516,11 +516,11 @@ def values_in(column: pa.ChunkedArray) -> list[Any]:
     return [each for each in column.to_pylist() if each is not None]
 
 
-def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep:
-    """Return what the bytes of a checkpoint say, or that they can't be read; None: it is gone."""
+def checkpoint_step(content: bytes, version: int, path: str) -> TableStep:
+    """Return what the bytes of a checkpoint say, or that they can't be read."""
     try:
         if not content:
-            raise ValueError("it is empty" if content is not None else "it is gone")
+            raise ValueError("it is empty")
         table = read_parquet(content, path, columns=_CHECKPOINT_COLUMNS)
         counters: dict[str, int] = {}
         for txn in values_in(table.column("txn")):

@@ -8,11 +8,13 @@ the commits go on from. A commit below those is a stray, put by a process that w
 were cleaned: no reader gets to it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import (
+    TableCheckpoint,
     TableDamage,
     TableStep,
     checkpoint_path,
@@ -38,7 +40,8 @@ def table_steps(
     """Yield the steps of a table's log from `from_version` on, oldest first.
 
     A checkpoint comes after the commit of its version. The newest checkpoint is read, and those
-    that replace commits that are gone or damaged; or all.
+    that replace commits that are gone or damaged; or all. Where old commits were cleaned, nothing
+    but damage comes before the first checkpoint that can be read.
 
     Raises:
         ReplicaLostError: There is no table.
@@ -53,28 +56,51 @@ def table_steps(
     first = _first_version(commits, checkpoints)
     if 0 < from_version < first:
         raise _cleaned_meanwhile(uri)  # a checkpoint says nothing of the commits before it
-    # Readers skip a checkpoint that lost its bytes to a power cut.
-    checkpoints = {each for each in checkpoints if files.size(checkpoint_path(uri, each)) != 0}
-    newest = max(checkpoints, default=-1)
-    needs_base = first > 0
     expected = max(first, from_version)
-    for version in sorted(each for each in versions if each >= expected):
+    has_base = expected == from_version
+    if not has_base and first not in checkpoints:
+        yield _gap(uri, 0, first - 1)
+    wanted = checkpoints if has_all_checkpoints else {max(checkpoints, default=-1)}
+    steps = _steps(files, uri, commits, checkpoints, wanted, expected, needs_base=first > 0)
+    yield from steps if has_base else _from_base(steps)
+    yield from _check_hint(files, uri, checkpoints)
+
+
+def _steps(
+    files: RootFiles,
+    uri: str,
+    commits: set[int],
+    checkpoints: set[int],
+    wanted: set[int],
+    expected: int,
+    *,
+    needs_base: bool,
+) -> Iterator[TableStep]:
+    """Yield the steps from version `expected` on, with all `wanted` checkpoints."""
+    for version in sorted(each for each in commits | checkpoints if each >= expected):
         if version > expected:
             needs_base = True
             yield _gap(uri, expected, version - 1)
         expected = version + 1
-        is_base = needs_base and version == first and version in checkpoints
         step = _read_commit(files, uri, version, is_there=version in commits)
-        if not is_base or isinstance(step, TableDamage):
-            needs_base = needs_base or isinstance(step, TableDamage)
-            yield step
-        if version in checkpoints and (has_all_checkpoints or needs_base or version == newest):
-            checkpoint = read_checkpoint(files.read, uri, version)
-            if isinstance(checkpoint, TableDamage):
-                _check_not_cleaned(files, uri, version)
+        needs_base = needs_base or isinstance(step, TableDamage)
+        yield step
+        if version in wanted or (needs_base and version in checkpoints):
+            checkpoint = _read_checkpoint(files, uri, version)
             needs_base = needs_base and isinstance(checkpoint, TableDamage)
             yield checkpoint
-    yield from _check_hint(files, uri, checkpoints)
+
+
+def _from_base(steps: Iterable[TableStep]) -> Iterator[TableStep]:
+    """Yield the steps from the first checkpoint that can be read on, and before it damage alone:
+    what the commits there go on from is not known."""
+    has_base = False
+    for step in steps:
+        has_base = has_base or isinstance(step, TableCheckpoint)
+        if has_base:
+            yield step
+        elif isinstance(step, TableDamage):
+            yield replace(step, is_checkpoint=False)  # the commits don't have all
 
 
 def _whole(commits: set[int], files: RootFiles, uri: str) -> set[int]:
@@ -126,6 +152,15 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
         _check_not_cleaned(files, uri, version)
         return TableDamage(version=version, sentence=f"the commit {path} is missing")
     return commit_step(content, version, path)
+
+
+def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
+    step = read_checkpoint(files.read, uri, version)
+    if step is not None:
+        return step
+    _check_not_cleaned(files, uri, version)
+    sentence = f"the checkpoint {checkpoint_path(uri, version)} is missing"
+    return TableDamage(version=version, sentence=sentence, is_checkpoint=True)
 
 
 def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:

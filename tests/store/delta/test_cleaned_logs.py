@@ -5,9 +5,14 @@ import pytest
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
+from kafka_on_spark.store.delta import delta_log
+from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit
+from kafka_on_spark.store.delta.table_history import table_steps
+from kafka_on_spark.store.roots import RootFiles
 from tests.builders import BEGINNING
+from tests.store.damages import empty, halve
 from tests.store.delta.cleaning import check_whole, copied, live_once
-from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, put_stray
+from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, opened, put_stray
 
 pytestmark = pytest.mark.usefixtures("short")
 
@@ -37,6 +42,44 @@ def test_a_table_is_not_created_again_in_the_place_of_its_cleaned_first_commit(c
     check_whole(uri, 65)
     live(cleaned, 10)
     assert not commit_file(uri, 0).exists()
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("damage", [empty, halve])
+def test_a_damaged_checkpoint_costs_nothing_until_it_is_cleaned(cleaned, uri, damage):
+    damage(checkpoint_file(uri, 60))
+    log = opened(uri)
+
+    for version in range(66, 90):
+        live(log, 1)
+        assert opened(uri).counters() == {"count": version}
+        assert [each.version for each in damages_of(uri)] == [60]
+    live(log, 1)
+    check_whole(uri, 90)
+
+
+def test_an_audit_begins_at_the_first_checkpoint_that_can_be_read(cleaned, uri):
+    halve(checkpoint_file(uri, 40))
+
+    damage, first, *commits = table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=False)
+
+    assert (damage.version, damage.is_checkpoint) == (40, False)
+    assert (type(first), first.version) == (TableCheckpoint, 50)
+    assert [each.version for each in commits if isinstance(each, TableCommit)] == [*range(51, 66)]
+    checkpoint_file(uri, 40).unlink()  # for what delta-rs is asked afterwards
+
+
+def test_a_damaged_checkpoint_of_a_log_that_is_not_cleaned_yet_is_no_reason_to_try_again(
+    root, uri, monkeypatch
+):
+    monkeypatch.setattr(delta_log, "clean_log", lambda files, uri: 0)
+    live(create(uri), 45)
+    halve(checkpoint_file(uri, 10))
+
+    assert [each.version for each in damages_of(uri)] == [10]
+    checkpoint_file(uri, 10).unlink()  # for what delta-rs is asked afterwards
 
 
 # Readers of the whole history

@@ -35,6 +35,14 @@ def test_a_table_without_a_checkpoint_and_a_first_commit_that_can_be_read_is_cor
         log.tombstones()
 
 
+def test_a_checkpoint_that_was_cleaned_since_it_was_listed_is_not_warned_of(log, uri, caplog):
+    def gone(path, bytes_max):
+        return None
+
+    assert checkpoints.newest_checkpoint(gone, uri, [10]) is None
+    assert not caplog.records
+
+
 # fmt: off
 STRANGE = [
     "zzz.checkpoint.parquet", "._00000000000000000010.checkpoint.parquet", "00.checkpoint.parquet",
