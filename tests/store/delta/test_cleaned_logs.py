@@ -1,12 +1,15 @@
 """Tables without their old commits: strays, damaged checkpoints and hints, whole histories."""
 
+from pathlib import Path
+
 import pytest
+from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
-from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit
+from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit, hint_path
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.builders import BEGINNING
@@ -80,6 +83,20 @@ def test_a_damaged_checkpoint_of_a_log_that_is_not_cleaned_yet_is_no_reason_to_t
 
     assert [each.version for each in damages_of(uri)] == [10]
     checkpoint_file(uri, 10).unlink()  # for what delta-rs is asked afterwards
+
+
+def test_other_engines_open_a_table_without_the_damaged_checkpoint_and_its_hint(cleaned, uri):
+    halve(checkpoint_file(uri, 60))
+    with pytest.raises(Exception, match=r"(?i)parquet"):
+        DeltaTable(uri)
+
+    checkpoint_file(uri, 60).unlink()
+    Path(hint_path(uri)).unlink()
+
+    check_whole(uri, 65)
+    live(opened(uri), 5)
+    assert checkpoint_file(uri, 70).exists()
+    check_whole(uri, 70)
 
 
 # Readers of the whole history
