@@ -39,6 +39,7 @@ from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.fetch import (
     FetchOrder,
     FetchResult,
+    fetch_orders,
     fetch_task,
     inspect_partition_task,
     merge_reports,
@@ -398,6 +399,14 @@ def replicate(
 
 
 def finish_compaction(node: Node, order: ReadOrder) -> None:
-    """Have a leader compacted that can't be read before: it must lead first."""
-    ReplicationRound(node).run([order.name.topic])
+    """Have a leader compacted that can't be read before.
+
+    It must lead first: what is compacted is fenced. A round would not have it do so while all
+    followers are away, and would copy and decide what this reader doesn't need.
+    """
+    image = node.metadata.catch_up()
+    partition = image.partition(order.key)
+    if partition is not None and partition.leader is not None:
+        [begun] = fetch_orders(image, order.key, partition, [None])
+        node.tasks.run_here(fetch_task, [begun])
     node.part(Upkeep).finish_compaction([order.key])

@@ -4,13 +4,14 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import OffsetOutOfRangeError
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.consume.reads import Reads
 from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.segments import read_segment
 from kafka_on_spark.log.state import address_of
 from kafka_on_spark.spark.source import Reading
 from kafka_on_spark.store.storage_options import StorageOptions
-from tests.cluster.disks import new_disks
+from tests.cluster.disks import new_disks, partition_of
 from tests.cluster.format.sources import options
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 from tests.fsck.upkept import append_prices
@@ -143,3 +144,41 @@ def test_a_task_that_reads_has_a_leader_compacted_as_every_other_reader(disks):
     assert registered(cluster).compacted_below == 4
     leader = states(cluster)[order.partition.leader]
     assert leader.compaction.has_finished(registered(cluster))
+
+
+def as_spark_task(disks):
+    [order] = Reads(disks.cluster._node).plan("two")
+    Reading(options(disks, is_stream=False, subscribe="two")).finish_compaction(order)
+
+
+def as_cluster(disks):
+    disks.cluster.read("two")
+
+
+@pytest.mark.parametrize("ask", [as_spark_task, as_cluster])
+def test_an_unclean_leader_is_compacted_for_a_reader_while_all_others_are_away(disks, ask):
+    """Its log ends at its high watermark: no follower's fetch has it take over the leadership."""
+    cluster = disks.cluster
+    cluster.delete_topic("prices")
+    cluster.create_topic("two", replica_assignment={0: [1, 2]}, configs=CONFIGS)
+    cluster.append("two", [("a", "1"), ("a", "2")])
+    cluster.replicate(is_sweep=True)  # no round owes it an inspection now
+    disks.take_down(2)
+    cluster.maintain()
+    cluster.append("two", [("a", "3")])
+    cluster.maintain()
+    disks.take_down(1)
+    disks.give_back(2)
+    cluster.run_controller()
+    cluster.elect_leaders("unclean", [("two", 0)])
+    partition = partition_of(cluster, "two")
+    assert (partition.leader, partition.compaction.cleaned_below) == (2, 2)
+    before = cluster.image.offset
+
+    ask(disks)
+
+    key = PartitionKey(cluster.image.topic("two").topic_id, 0)
+    leader = cluster._node.replicas.open(address_of(cluster.image, key, partition, 2)).load()
+    assert leader.compaction.has_finished(partition.compaction)
+    assert cluster.read("two").column("offset").to_pylist() == [1]
+    assert cluster._metadata.catch_up().offset == before, "who reads decides nothing"
