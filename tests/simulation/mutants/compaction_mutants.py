@@ -82,8 +82,9 @@ def _as_its_leader(self: Any, leader: Any, **named: Any) -> Any:
     return leader
 
 
-def _targets_at_the_end(*arguments: Any, **named: Any) -> Any:
-    return _REPLACE_NEIGHBOURS(*arguments, **{**named, "compaction": None})
+def _targets_at_the_end(state: Any, *arguments: Any, **named: Any) -> Any:
+    as_before = state.compaction if named.get("compaction") is not None else None
+    return _REPLACE_NEIGHBOURS(state, *arguments, **{**named, "compaction": as_before})
 
 
 def _by_position(segment: Any, base_offset: int) -> Any:
