@@ -406,7 +406,8 @@ def finish_compaction(node: Node, order: ReadOrder) -> None:
     """
     image = node.metadata.catch_up()
     partition = image.partition(order.key)
-    if partition is not None and partition.leader is not None:
+    leader = None if partition is None else partition.leader
+    if partition is not None and leader is not None and partition.is_created(leader):
         [begun] = fetch_orders(image, order.key, partition, [None])
         node.tasks.run_here(fetch_task, [begun])
     node.part(Upkeep).finish_compaction([order.key])

@@ -110,6 +110,8 @@ class VoterReader:
         if self.problem is None:
             try:
                 self.catch_up()
+                if self.trace.version < 0:  # what it has, and how it voted, is not known
+                    self.problem = "no version of its table can be read"
             except ProtocolError as error:
                 self.problem = error.message
 
