@@ -54,7 +54,7 @@ PAUSE_MS_MAX = 1_000
 """Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
 
 FIRST_TRY_MS: Final = 2_000
-"""Then people are told why it takes longer."""
+"""An append may take as long before a warning says what it waits for."""
 
 STANDARD_INPUT: Final = "standard input"
 

@@ -269,7 +269,7 @@ def write_file(
 
 
 def entry_of(file: LogFile, *, changes_data: bool = True) -> FileEntry:
-    """Return a file as the table names it. A merge, of which it is a part, changes no data."""
+    """Return what a commit says of a file. `changes_data`: False in a merge's commit."""
     return FileEntry(
         path=file.path,
         size_bytes=file.size_bytes,

@@ -289,9 +289,13 @@ def open_node(
     *,
     is_new: bool = False,
 ) -> Node:
-    """Open the cluster at `metadata_root`, which `is_new` if it is about to be created. Tasks run
-    on `executors`, or in threads without. ClusterNotFoundError: there is no cluster, or its
-    creation was cut off before its commit."""
+    """Open the cluster at `metadata_root`; `is_new`: it is about to be created.
+
+    Tasks run on `executors`, or in threads if there are none.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster, or its creation was cut off before its commit.
+    """
     CHECKED.clear()  # the roots may be a copy's
     counts = Counts(SystemClock().precise_ms, BEGUN)
     host = socket.gethostname()

@@ -1,9 +1,9 @@
 """Translates what the system, a library or a store raises into our errors; nothing else does.
 
-What Arrow, fsspec, botocore or the system raise is a failure of the root or of this process, and
-never evidence that a replica is wrong. One kind is told apart here: a caller
-without permission or credentials, or with a wrong option, learns nothing about the root, so the
-failure must count against no broker.
+What Arrow, fsspec, botocore or the system raise is a failure of the root or of this process. It is
+never evidence that a replica is wrong. A caller without permission or credentials, or with a wrong
+option, learns nothing about the root: that is `RootAccessDeniedError`, which counts against no
+broker.
 """
 
 import errno

@@ -1,16 +1,16 @@
 """The voters' tables as one metadata log that is committed: what services read and append to.
 
-A read looks first: at the leader's table and at as many others' as a majority needs. What they
-don't confirm is a tail that somebody left, which is ended here; or a leader that is gone, which is
-replaced (`elector`). Invariants that this keeps: Q3 and Q6 (what is committed is counted by the
-leader's epoch and mark), Q9 (a decision is made only on a log that is committed to its end), Q10 (a
-majority was seen to hold the leader's end, after the read began). Once committed, a batch is read
-from any voter that has it.
+A read looks at the leader's table, and at as many other voters' as make a majority. If they do not
+hold the leader's end, this module commits the rest of the leader's log first. If the leader's table
+can't be read, another voter is elected (`elector`). Invariants: Q3 and Q6 (the leader's epoch and
+mark say what is committed), Q9 (a decision is made only on a log that is committed to its end), Q10
+(a majority was seen to hold the leader's end, after the read began). A committed batch is read from
+any voter that has it.
 
-A decision is put at one version of one table, always the one after the table that it was decided
-on. So after an unknown outcome the next decision of this process contradicts nothing: if the table
-is as it was, both are puts at one version, of which one counts; if it has gone on, the log tells.
-That holds also for a put on a root that hangs, which a thread was left behind with.
+A decision is put at one version of one table: the version after the one that it was decided on. So
+the next decision of this process is safe after an unknown outcome. Either the table is as it was:
+then both are puts at one version, and one of them counts. Or it has gone on: then the log tells.
+The same holds for a put on a root that hangs, which a thread still waits for.
 """
 
 import logging
