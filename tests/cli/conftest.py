@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -31,8 +32,8 @@ def _patient_passes():
         yield
 
 
-@pytest.fixture(scope="module")
-def disks():
+@contextmanager
+def four_brokers():
     """Four brokers in two racks."""
     with quick_folder() as folder:
         disks = Disks(folder)
@@ -42,6 +43,12 @@ def disks():
             yield disks
         finally:
             disks.close()
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with four_brokers() as disks:
+        yield disks
 
 
 @pytest.fixture
@@ -114,10 +121,6 @@ class CommandLine:
     def json(self, *arguments: object, code: int = 0):
         """Return a call's answer for scripts."""
         return json.loads(self(*arguments, "--output", "json", code=code))
-
-    def ends_with(self, code: int, *arguments: object) -> bool:
-        """Return whether a call ends with `code`."""
-        return self._run(*arguments).code == code
 
     def refused(self, *arguments: object) -> str:
         """Return why a call was refused: one sentence, and nothing else."""

@@ -32,7 +32,6 @@ CALLS = [
     ("brokers", "--describe"),
     ("dump-log", "--topic", "t"),
     ("dump-log", "--topic", "t", "--print-data-log"),
-    ("dump-log", "--topic", "t", "--print-data-log"),
     ("consumer-groups", "--list"),
     ("consumer-groups", "--describe", "--all-groups"),
     ("consumer-groups", "--reset-offsets", "--all-groups", "--all-topics", "--to-latest"),
@@ -66,7 +65,7 @@ def test_no_verb_writes_what_a_terminal_would_obey(disks, arguments, how):
 
 KEY = ("--property", "print.key=true", "--property", "key.separator=|")
 CONSUME = ("consume", "--topic", "t", "--exit", "--quiet", *KEY)
-AT_TERMINAL = [CALLS[1], CALLS[3], CALLS[7], CONSUME]
+AT_TERMINAL = [CALLS[3], CONSUME]
 
 
 @pytest.mark.parametrize("arguments", AT_TERMINAL, ids=" ".join)
@@ -125,19 +124,6 @@ def test_null_empty_text_and_bytes_are_told_apart(
     assert (row["key"], row["headers"]) == (as_json, [{"key": "h", "value": as_json}])
     assert f"  {as_cell}  " in line
     assert '"v"    [{"key": "h", "value": ' in line
-
-
-def test_all_partitions_are_dumped_unless_one_is_named(call, cluster, new_topic):
-    topic = new_topic(partitions=3, replication_factor=1)
-    for number in (0, 2):
-        cluster.append(topic, [{"key": b"k", "value": b"%d" % number, "partition": number}])
-
-    records = call.json("dump-log", "--topic", topic, "--print-data-log")
-    [only] = call.json("dump-log", "--topic", topic, "--partition", 2)
-
-    assert [(each["partition"], each["value"]) for each in records] == [(0, "0"), (2, "2")]
-    assert only["partition"] == 2
-    assert [each["partition"] for each in call.json("dump-log", "--topic", topic)] == [0, 2]
 
 
 def test_a_record_that_goes_into_a_file_is_the_bytes_that_it_is(disks):

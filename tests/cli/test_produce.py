@@ -1,6 +1,5 @@
 """`produce` with files: what becomes of their lines, and what is refused."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -31,85 +30,8 @@ def file(tmp_path):
     return write
 
 
-def _rows(cluster, topic):
-    table = cluster.read(topic)
-    return [
-        (row["key"], row["value"], [(each["key"], each["value"]) for each in row["headers"] or ()])
-        for row in table.to_pylist()
-    ]
-
-
 def _values(cluster, topic):
     return cluster.read(topic).column("value").to_pylist()
-
-
-def test_lines_of_files_are_records_in_their_order(call, new_topic, cluster, file):
-    topic = new_topic()
-
-    said = call("produce", "--topic", topic, file(b"a\n\nb\xff\r\n", "1"), file(b"c", "2"))
-
-    assert said == f"Appended 4 records to {topic}.\n"
-    assert _values(cluster, topic) == [b"a", b"", b"b\xff", b"c"]
-
-
-def test_properties_are_those_of_kafkas_reader(call, new_topic, cluster, file):
-    topic = new_topic()
-    given = ("parse.key=true", "key.separator= ", "null.marker=-")
-    properties = [each for one in given for each in ("--property", one)]
-
-    call("produce", "--topic", topic, *properties, file(b"a 1\nb -\n- 3\n"))
-
-    assert _rows(cluster, topic) == [(b"a", b"1", []), (b"b", None, []), (None, b"3", [])]
-
-
-def test_json_says_all_of_a_record_and_where_it_goes(call, new_topic, cluster, file):
-    topic = new_topic(partitions=3)
-    record = {"key": {"base64": "/w=="}, "value": None, "headers": {"h": "1"}}
-    lines = [{**record, "partition": 2, "timestamp": 1_700_000_000_000}, {"value": "v"}]
-    content = "\n".join(map(json.dumps, lines)).encode()
-
-    answer = call.json("produce", "--topic", topic, "--json", file(content))
-
-    rows = cluster.read(topic, start={2: 0}).to_pylist()
-    [row] = [each for each in rows if each["partition"] == 2 and each["key"] == b"\xff"]
-    assert (row["value"], row["headers"]) == (None, [{"key": "h", "value": b"1"}])
-    assert row["timestamp"].timestamp() == 1_700_000_000
-    assert answer["record_count"] == 2
-    assert sum(each["record_count"] for each in answer["partitions"]) == 2
-
-
-def test_the_partition_of_a_call_holds_for_all(call, new_topic, cluster, file):
-    topic = new_topic(partitions=3)
-
-    answer = call.json("produce", "--topic", topic, "-p", 1, file(b"a\nb\n"))
-
-    assert cluster.read(topic).column("partition").to_pylist() == [1, 1]
-    part = {"partition": 1, "record_count": 2, "first_offset": 0, "last_offset": 1}
-    assert answer == {"topic": topic, "record_count": 2, "partitions": [part]}
-
-
-def test_bad_line_is_named_and_those_before_it_stand(call, new_topic, cluster, file):
-    topic = new_topic()
-    path = file(b"a\t1\nb\t2\nc\nd\t4\n")
-
-    why = call.refused("produce", "--topic", topic, "--property", "parse.key=true", path)
-
-    assert why.startswith(f'line 3 of {path} has no key separator ("\\x09"): "c"')
-    assert why.endswith("; appended before: 2 records")
-    assert _values(cluster, topic) == [b"1", b"2"]
-
-
-def test_record_that_the_topic_refuses_is_named_and_those_before_it_stand(
-    call, new_topic, cluster, file
-):
-    topic = new_topic(configs={"max.message.bytes": 1000})
-    path = file(b"".join(b"%d\n" % each for each in range(20)) + b"x" * 1001 + b"\nlast\n")
-
-    why = call.refused("produce", "--topic", topic, path)
-
-    assert why.startswith(f"line 21 of {path}: a record has 1001 bytes")
-    assert "appended before: 20 records" in why
-    assert _values(cluster, topic) == [b"%d" % each for each in range(20)]
 
 
 def test_line_that_can_be_no_record_is_not_read_to_its_end(
@@ -123,35 +45,6 @@ def test_line_that_can_be_no_record_is_not_read_to_its_end(
 
     assert why.startswith(f"line 2 of {path} has more than 66,536 bytes")
     assert _values(cluster, topic) == [b"a"]
-
-
-REFUSED = [
-    (("--json", "--property", "parse.key=true"), "give one of --json, --property"),
-    (("--property", "parse.keys=true"), "did you mean 'parse.key'"),
-    (("--acks", "0"), "waits for no answer"),
-    (("--producer-property", "acks=0"), "waits for no answer"),
-    (("--producer-property", "retries=3"), "unknown property 'retries'"),
-    (("--producer-property", "linger.ms=soon"), "linger.ms can't be 'soon'"),
-    (("--producer-property", "linger.ms=3000000000"), "linger.ms can't be '3000000000'"),
-    (("--compression-codec", "gzip"), "No such option: --compression-codec"),
-    (("-p", "3000000000"), "--partition"),
-    (("/nowhere",), "/nowhere can't be read: No such file or directory"),
-    (("/",), "/ can't be read: Is a directory"),
-]
-
-
-@pytest.mark.parametrize("arguments, why", REFUSED)
-def test_options_that_mean_nothing_are_refused_before_anything_is_read(
-    call, new_topic, cluster, file, arguments, why
-):
-    topic = new_topic()
-
-    assert why in call.refused("produce", "--topic", topic, *arguments, file(b"a\n"))
-    assert cluster.offsets(topic)[0].high_watermark == 0
-
-
-def test_unknown_topic_is_refused(call, file):
-    assert "nowhere" in call.refused("produce", "--topic", "nowhere", file(b"a\n"))
 
 
 def test_metadata_root_that_is_away_for_a_moment_before_a_chunk_ends_nothing(
