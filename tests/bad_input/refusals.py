@@ -1,9 +1,11 @@
 """What every refusal must be: one sentence with its words, and nothing written. So these cases are
 refused before tasks stage files."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,3 +42,12 @@ def check_sentence(text: str, *words: str) -> None:
         assert trace not in text
     for word in words:
         assert word in text, (word, text)
+
+
+def anything(method: Callable[..., Any]) -> tuple[list[object], dict[str, object]]:
+    """Return arguments for a method which are of no use: it must not come to look at them."""
+    given = list(signature(method).parameters.values())[1:]
+    required = [each for each in given if each.default is Parameter.empty]
+    positional = [object() for each in required if each.kind is not Parameter.KEYWORD_ONLY]
+    named = {each.name: object() for each in required if each.kind is Parameter.KEYWORD_ONLY}
+    return positional, named

@@ -160,15 +160,6 @@ def test_a_spark_connect_session_is_refused(disks, refused):
         Cluster.open(disks.metadata_root, spark=connect("session", "SparkSession"))
 
 
-def test_a_cluster_is_not_created_with_a_spark_connect_session(disks, refused):
-    with refused(InvalidRequestError, *CONNECT):
-        Cluster.create(
-            disks.base / "by-connect",
-            {1: disks.base / "by-connect-1"},
-            spark=connect("session", "SparkSession"),
-        )
-
-
 def test_a_spark_connect_frame_is_refused(cluster, refused):
     with refused(InvalidRequestError, *CONNECT, "collect it to an Arrow table"):
         cluster.append("orders", connect("dataframe", "DataFrame"))

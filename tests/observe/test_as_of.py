@@ -1,7 +1,6 @@
 """A cluster opened as it was: the metadata and the records of then, and nothing can be changed."""
 
 from datetime import UTC, datetime, timedelta
-from inspect import Parameter, signature
 
 import pytest
 
@@ -13,6 +12,7 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
+from tests.bad_input.refusals import anything
 from tests.cluster.disks import files_below, records, values_of
 
 OF_THE_PAST = {
@@ -107,15 +107,6 @@ def test_records_of_the_past_are_read_from_replicas_of_now(disks, cluster):
     disks.take_away(3)
     with pytest.raises(KafkaStorageError, match="can't be read from any replica"):
         values_of(reopen(disks, then), "orders")
-
-
-def anything(method):
-    """Return arguments for a method which are of no use: it must not come to look at them."""
-    given = list(signature(method).parameters.values())[1:]
-    required = [each for each in given if each.default is Parameter.empty]
-    positional = [object() for each in required if each.kind is not Parameter.KEYWORD_ONLY]
-    named = {each.name: object() for each in required if each.kind is Parameter.KEYWORD_ONLY}
-    return positional, named
 
 
 def test_every_method_is_refused_that_is_not_known_to_change_nothing(disks, cluster):

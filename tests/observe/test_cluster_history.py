@@ -39,13 +39,6 @@ def test_a_deleted_topic_ends_all_its_partitions_once():
     assert [each.partition for each in entries] == [0, 1, 0, 1]
 
 
-def test_the_history_of_one_partition_leaves_out_all_others():
-    begun = life("1 2", "2 1").at(5).fail(1).delete()
-
-    assert {each.partition for each in partition_history(begun.batches, TOPIC_ID, 1)} == {1}
-    assert partition_history(begun.batches, "another") == []
-
-
 def test_broker_events_come_in_order():
     begun = life("1 2", ids="1 2 3").at(5).fail(3).at(6).come_back(3)
     begun.at(7).drain(3).at(8).commit(
@@ -64,17 +57,3 @@ def test_broker_events_come_in_order():
     assert [each.time.second for each in events] == [0, 5, 6, 7, 8]
     offsets = [each.metadata_offset for each in events]
     assert offsets == sorted(offsets)
-
-
-def test_entries_and_events_have_the_metadata_offsets_of_their_records():
-    begun = life("1 2", "2 1", "1 2").at(5).fail(1).at(6).come_back(1)
-
-    records = [each for batch in begun.batches for each in batch.records]
-    entries = partition_history(begun.batches)
-    events = broker_history(begun.batches)
-
-    assert len(entries) >= 6
-    for entry in entries:
-        assert records[entry.metadata_offset].partition == entry.partition
-    for event in events:
-        assert records[event.metadata_offset].broker_id == event.broker_id

@@ -63,10 +63,6 @@ def test_problems_of_a_partition_the_worst_first(registration, problems):
     assert row.problems == problems
 
 
-def test_a_cluster_without_topics_is_a_grid_without_rows():
-    assert grid_of(image_of(), topics=[]).rows == ()
-
-
 def counts(image):
     return {
         row["broker"]: itemgetter("leaders", "preferred", "replicas", "in_sync", "lost")(row)
@@ -90,7 +86,3 @@ def test_brokers_have_counts_of_leaderships_preferred_leaderships_and_replicas()
         3: (0, 0, 1, 1, 0),
         4: (0, 0, 0, 0, 0),
     }
-
-
-def test_a_replica_on_an_unregistered_broker_counts_for_no_broker():
-    assert counts(image_of(partition("1 9"), ids="1")) == {1: (1, 1, 1, 1, 0)}

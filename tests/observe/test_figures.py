@@ -25,11 +25,12 @@ def figures(*partitions, is_controller=False, **fields):
         (("1 2 3", "1 2"), {"UnderReplicatedPartitions"}),
         (("1 2 3", "1"), {"UnderReplicatedPartitions", "AtMinIsrPartitionCount"}),
         (("1 2 3", "2 3", 2), {"UnderReplicatedPartitions", "PreferredReplicaImbalanceCount"}),
+        (partition("1 2 3", "1 2", adding="3"), {"ReassigningPartitions"}),
     ],
 )
 def test_a_partition_counts_where_it_is_not_well(state, counted):
     given = (state,) if isinstance(state, str) else state
-    found = figures(partition(*given))
+    found = figures(partition(*given) if isinstance(given, tuple) else given)
 
     names = {
         *("UnderReplicatedPartitions", "UnderMinIsrPartitionCount", "AtMinIsrPartitionCount"),
@@ -48,27 +49,6 @@ def test_a_partition_without_a_leader_is_offline_and_below_its_minimum():
     assert found["OfflineReplicaCount",] == 3
     assert found["FencedBrokerCount",] == 3
     assert found["ActiveBrokerCount",] == 0
-
-
-def test_a_minimum_above_the_number_of_replicas_is_that_number():
-    found = figures(partition("1"), configs={"min.insync.replicas": "2"})
-
-    assert found["UnderMinIsrPartitionCount",] == 0
-    assert found["AtMinIsrPartitionCount",] == 1
-
-
-def test_a_move_is_counted_and_does_not_count_as_a_lack_of_replicas():
-    found = figures(partition("1 2 3", "1 2", adding="3"))
-
-    assert found["ReassigningPartitions",] == 1
-    assert found["UnderReplicatedPartitions",] == 0
-
-
-def test_brokers_have_their_replicas_and_leaders():
-    found = figures(partition("1 2"), partition("1 3"), partition("2 1"))
-
-    assert [found["PartitionCount", each] for each in (1, 2, 3)] == [3, 2, 1]
-    assert [found["LeaderCount", each] for each in (1, 2, 3)] == [2, 1, 0]
 
 
 def test_a_groups_lag_is_summed_by_topic_and_leaves_out_what_is_deleted():
@@ -109,6 +89,8 @@ def test_no_figure_has_a_label_of_partitions():
     assert few.keys() == many.keys()
     assert many["GlobalPartitionCount",] == 50
     assert many["GlobalTopicCount",] == 1
+    assert [many["PartitionCount", each] for each in (1, 2, 3)] == [50, 50, 50]
+    assert [many["LeaderCount", each] for each in (1, 2, 3)] == [50, 0, 0]
 
 
 def quorum_figures(quorum, *, is_controller):
@@ -128,10 +110,6 @@ def test_who_asks_few_voters_tells_of_none_how_it_is():
     found = quorum_figures(quorum_of(0, None, None), is_controller=False)
 
     assert found.keys() == {"current-leader", "current-epoch", "high-watermark", "number-of-voters"}
-
-
-KEY = PartitionKey(TOPIC_ID, 0)
-IMAGE = image_of(partition("1 2 3"))
 
 
 def log(broker_id, **fields):

@@ -25,17 +25,6 @@ def test_what_was_foreseen_comes_true(disks):
     assert foreseen.records_at_risk == cluster.offsets("single")[0].high_watermark
 
 
-def test_the_past_can_be_asked_what_if(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    then = cluster.image.offset
-    disks.take_away(2, 3)
-    cluster.run_controller()
-
-    assert not type(cluster).open(disks.metadata_root, as_of=then).what_if(broker_dies=1).offline
-    assert cluster.what_if(broker_dies=1).offline
-
-
 def test_a_cluster_that_everything_has_happened_to_comes_out_the_same(disks):
     live(disks)
 

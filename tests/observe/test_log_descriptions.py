@@ -1,22 +1,17 @@
 """What is told of replicas' logs: what they are made of, and how far they are compacted."""
 
 import pickle
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.controller.brokers import fence_broker
-from kafka_on_spark.log.merging import merge_replica
-from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.observe.replicas import describe_logs, description_task
 from tests.controller.rounds import Rounds
 from tests.fakes import MemoryReplicaFolders
 from tests.metadata.changes import changed
-
-NEWEST = 10  # merge.min.lag.batches
 
 
 class Told(Rounds):
@@ -61,19 +56,6 @@ def test_a_log_is_told_by_its_files():
         assert each.earliest_append_ms == told.began_ms
         assert (each.compacted, each.error) == (None, None)
     assert pickle.loads(pickle.dumps(logs)) == logs
-
-
-def test_a_merged_log_is_told_by_its_files():
-    told = Told(32 + NEWEST)
-    orders = []
-    told.described(lambda each: orders.extend(each) or [])
-
-    order = replace(orders[0], is_dry_run=False)
-    merge_replica(order, told.worker, Allowance(order, told.clock))
-
-    first, second, _ = told.logs()
-    assert (first.merged_segments, first.plain_segments, first.record_count) == (1, NEWEST, 42)
-    assert (second.merged_segments, second.plain_segments) == (0, 32 + NEWEST)
 
 
 def test_how_far_a_log_is_compacted_is_told_in_kafkas_words():

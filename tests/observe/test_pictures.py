@@ -9,7 +9,6 @@ from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.observe.history import BrokerEvent
 from kafka_on_spark.observe.pictures import (
-    LANES_MAX,
     ROWS_SIGNED_MAX,
     grid_picture,
     timeline_picture,
@@ -92,16 +91,6 @@ def test_a_time_without_a_leader_is_framed_and_named():
     assert frame.get_width() * 86400 == pytest.approx(10)
 
 
-def test_of_one_broker_each_partition_has_one_line():
-    entries = [*LOSS_AND_RETURN, entry(0, 2, 0, "2 3", partition=1, replicas="2 3")]
-
-    picture = timeline_picture(entries, end=at(30), broker=2)
-
-    labels = [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
-    assert labels == ["orders-0  2", "orders-1  2"]
-    assert picture.words.endswith("on broker 2, of 2 partitions over time")
-
-
 def test_no_history_is_a_sentence_and_a_history_of_one_moment_is_drawn(tmp_path):
     with pytest.raises(InvalidRequestError, match="no history to draw"):
         timeline_picture([])
@@ -109,12 +98,3 @@ def test_no_history_is_a_sentence_and_a_history_of_one_moment_is_drawn(tmp_path)
     timeline_picture([entry(0, 1, 0, "1 2 3")]).save(tmp_path / "picture.png")
 
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_more_lanes_than_can_be_read_are_left_out_and_the_title_says_so():
-    entries = [entry(0, 1, 0, "1", partition=each, replicas="1") for each in range(LANES_MAX + 5)]
-
-    figure = timeline_picture(entries).figure
-
-    assert len(figure.axes[0].get_yticklabels()) == LANES_MAX
-    assert f"the first {LANES_MAX} of {LANES_MAX + 5} partitions" in figure.get_suptitle()

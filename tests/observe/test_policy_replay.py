@@ -9,7 +9,7 @@ from kafka_on_spark.base.errors import InvalidConfigError
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.observe.policy_replay import MIN_ISR, UNCLEAN, replay
-from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
+from tests.builders import TOPIC, TOPIC_ID, brokers
 from tests.controller.lives import life
 
 
@@ -85,18 +85,6 @@ def test_under_its_own_settings_a_history_replays_as_recorded(lived):
     batches = lived().batches
 
     found = replay(batches, {})
-
-    assert found.differences == ()
-    assert found.instead == found.recorded
-
-
-@pytest.mark.parametrize("lived", LIVES, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("name, value", [(UNCLEAN, "false"), (MIN_ISR, "1")])
-def test_a_policy_that_names_the_setting_that_held_changes_nothing(lived, name, value):
-    if lived is unclean_election and name == UNCLEAN:
-        value = "true"
-
-    found = replay(lived().batches, {name: value})
 
     assert found.differences == ()
     assert found.instead == found.recorded
@@ -193,22 +181,3 @@ REFUSED = [
 def test_a_setting_whose_effect_the_log_can_t_tell_is_refused(policy, sentence):
     with pytest.raises(InvalidConfigError, match=sentence):
         replay(moved_and_back().batches, policy)
-
-
-def test_a_single_record_that_is_committed_with_too_few_in_sync_is_refused():
-    lived = life("1 2").append(4).at(5).isr("1", "broker 2: lags").append(1)
-
-    assert replay(lived.batches, {MIN_ISR: "2"}).instead.refused_records == 1
-    assert replay(lived.batches, {MIN_ISR: "1"}).instead.refused_records == 0
-
-
-def test_every_election_is_counted():
-    lived = life("1 2 3").append(4)
-    for count in range(5):
-        leader = lived.image.partition(KEY).leader
-        lived.at(10 + 20 * count).fail(leader).at(20 + 20 * count).come_back(leader)
-        lived.isr("1 2 3", "caught up")
-
-    found = replay(lived.batches, {})
-
-    assert (found.recorded.elections, found.instead.elections) == (5, 5)

@@ -20,17 +20,6 @@ def test_leaderships_are_rows_from_when_to_when():
     assert rows == [[1, 0, 10.0], [2, 1, 11.0], [1, 2, 9.0]]
 
 
-def test_a_broker_is_chosen_by_its_replicas():
-    moved = [
-        entry(0, 1, 0, "1 2", replicas="1 2"),
-        entry(5, 3, 1, "2 3", replicas="2 3"),
-        entry(6, 2, 0, "2", partition=1, replicas="2"),
-    ]
-
-    assert isr_history(moved, broker=1)["partition"].tolist() == [0]
-    assert leader_timeline(moved, end=at(9), broker=3)["seconds"].tolist() == [4]
-
-
 def test_brokers_have_their_events_in_a_word():
     def event(seconds, state, **more):
         return BrokerEvent(at(seconds), BrokerId(1), state, "cause", **more)
@@ -47,12 +36,6 @@ def test_brokers_have_their_events_in_a_word():
 
     assert frame["event"].tolist() == ["registered", "fenced", "back", "draining", "unregistered"]
     assert broker_timeline(events, broker=2).empty
-
-
-def test_nothing_is_an_empty_table_with_all_columns():
-    for frame in (isr_history([]), leader_timeline([]), broker_timeline([])):
-        assert frame.empty
-        assert len(frame.columns) >= 5
 
 
 def test_a_timeline_shows_nothing_that_a_terminal_would_obey():
@@ -104,10 +87,3 @@ def test_a_decision_is_a_row_with_its_number_of_partitions(lived):
 
     [failover] = [each for each in decisions if "probe failed" in each["cause"]]
     assert (failover["partitions"], failover["topics"]) == (4, 2)
-
-
-def test_pyarrow_alone_can_be_asked(lived):
-    table = DeltaTable(lived.metadata_table).to_pyarrow_table(columns=["topic", "leader", "cause"])
-
-    failed = [each for each in table.to_pylist() if "probe failed" in (each["cause"] or "")]
-    assert {each["topic"] for each in failed if each["leader"] == -1} == {"single"}

@@ -46,15 +46,6 @@ def test_the_forecast_of_a_partition(
     assert found.is_offline == (leader is None)
 
 
-def test_a_broker_that_has_no_replica_of_a_partition_changes_nothing_of_it():
-    image = image_of(partition("1 2"), ids="1 2 3")
-
-    foreseen = if_dies(image, 3)
-
-    assert foreseen.partitions == ()
-    assert foreseen.leaders_before == foreseen.leaders_after == {1: 1, 2: 0, 3: 0}
-
-
 def test_the_controller_decides_as_forecast():
     image = image_of(partition("1 2 3"), partition("2 3 1"), partition("1 3 2", "1"))
 
