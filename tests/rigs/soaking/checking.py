@@ -1,99 +1,98 @@
 """Whether all that was acknowledged is there, once and in order, at the end. Pure, but for reading.
 
-What a topic holds is compared with the notes of those who appended to it, offset by offset.
+What a topic holds, and what a stream saw of it, is compared with the notes of those who appended to it,
+offset by offset.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_on_spark import Cluster
 from tests.rigs.soaking.folder import COPIES, EVENTS, TABLE
-from tests.rigs.soaking.notes import TABLE_KEYS, Run, Seen, is_tombstone, sent_by
+from tests.rigs.soaking.notes import TABLE_KEYS, Run, is_tombstone, sent_by
 
 FINDINGS_MAX: Final = 20
 """Of one kind: one broken offset is followed by many."""
 
+Notes = Sequence[tuple[str, Mapping[str, Any]]]
+"""Clients, and the lines that they have noted."""
 
-@dataclass(slots=True)
-class Sent:
-    """What clients have noted of one topic."""
+Place = tuple[int, int]
+"""Partition and offset."""
 
-    runs: dict[str, list[Run]] = field(default_factory=dict)
-    unknown: dict[str, set[int]] = field(default_factory=dict)
-
-
-def sent_to(topic: str, notes: Iterable[tuple[str, Mapping[str, Any]]]) -> Sent:
-    sent = Sent()
-    for name, line in notes:
-        if line.get("topic") != topic:
-            continue
-        if line["kind"] == "seen":
-            continue
-        if line["kind"] == "failed":
-            numbers = range(line["first"], line["first"] + line["count"])
-            sent.unknown.setdefault(name, set()).update(numbers)
-        else:
-            sent.runs.setdefault(name, []).extend(Run(*each) for each in line["runs"])
-    return sent
-
-
-def seen_by_stream(
-    notes: Iterable[tuple[str, Mapping[str, Any]]],
-) -> tuple[list[Seen], dict[int, list[tuple[int, int]]]]:
-    """Return what the reading stream saw, and by partition what a log start had passed before."""
-    seen: list[Seen] = []
-    gaps: dict[int, list[tuple[int, int]]] = {}
-    for _, line in notes:
-        if line["kind"] == "seen":
-            seen += [Seen(name, Run(*run)) for name, *run in line["runs"]]
-        elif line["kind"] == "gap":
-            gaps.setdefault(line["partition"], []).append((line["first"], line["end"]))
-    return seen, gaps
-
+Sent = tuple[str, int]
+"""A client, and the number of its record."""
 
 Records = Mapping[int, Sequence[tuple[int, str, int]]]
 """By partition: offset, client and number of each record, in the order of reading."""
 
 
-def findings_of(
-    sent: Sent, records: Records, log_starts: Mapping[int, int], *, is_compacted: bool = False
-) -> Iterator[str]:
-    """Yield what is wrong with a topic, in sentences.
+def acknowledged(topic: str, notes: Notes) -> Iterator[tuple[Place, Sent]]:
+    """Yield each record of a topic that was acknowledged."""
+    for name, line in notes:
+        if line.get("topic") == topic and "runs" in line:
+            for run in line["runs"]:
+                yield from _records_of(name, Run(*run))
 
-    What stands below a log start is gone, and so may be a record of a compacted topic whose key
-    came again, and a tombstone; else each acknowledged record stands at its offset.
-    """
+
+def seen_by_stream(notes: Notes) -> dict[Place, Sent]:
+    lines = (each for _, line in notes if line["kind"] == "seen" for each in line["runs"])
+    return dict(record for name, *run in lines for record in _records_of(name, Run(*run)))
+
+
+def _records_of(name: str, run: Run) -> Iterator[tuple[Place, Sent]]:
+    for each in range(run.count):
+        yield (run.partition, run.offset + each), (name, run.first + each)
+
+
+def differences(
+    topic: str, notes: Notes, there: Mapping[Place, Sent], may_lack: Callable[[Place, Sent], bool]
+) -> Iterator[str]:
+    """Yield what differs between what was acknowledged of a topic and what is there, in sentences:
+    each record stands at its offset, or may lack there; what stands there was acknowledged there, or
+    its append failed."""
+    claimed = set()
+    for at, sent in acknowledged(topic, notes):
+        claimed.add(at)
+        found = there.get(at)
+        if found != sent and (found is not None or not may_lack(at, sent)):
+            stands = "nothing" if found is None else f"{found[0]}:{found[1]}"
+            yield f"{sent[0]}:{sent[1]} was acknowledged at {at}, where {stands} stands"
+    unknown = {
+        (name, line["first"] + each)
+        for name, line in notes
+        if line["kind"] == "failed" and line["topic"] == topic
+        for each in range(line["count"])
+    }
+    for at, sent in there.items():
+        if at not in claimed and sent not in unknown:
+            yield f"{sent[0]}:{sent[1]} at {at} was never acknowledged there, nor did its append fail"
+
+
+def topic_findings(
+    topic: str, notes: Notes, records: Records, log_starts: Mapping[int, int]
+) -> Iterator[str]:
+    """Yield what is wrong with a topic. What stands below a log start is gone, and so may be a record
+    of the compacted topic whose key came again, and a tombstone."""
     yield from _disorder(records)
     yield from _doubles(records)
-    there = {
+    newest = dict[str, int]()
+    for _, (name, number) in acknowledged(topic, notes):
+        newest[name] = max(number, newest.get(name, -1))
+
+    def may_lack(at: Place, sent: Sent) -> bool:
+        is_passed = sent[1] + TABLE_KEYS <= newest[sent[0]] or is_tombstone(sent[1])
+        return at[1] < log_starts.get(at[0], 0) or (topic == TABLE and is_passed)
+
+    yield from differences(topic, notes, _by_place(records), may_lack)
+
+
+def _by_place(records: Records) -> dict[Place, Sent]:
+    return {
         (partition, offset): (name, number)
         for partition, each in records.items()
         for offset, name, number in each
     }
-    claimed = set()
-    for name, runs in sent.runs.items():
-        newest = max(run.first + run.count for run in runs) - 1
-        for run in runs:
-            for place in range(run.count):
-                at = (run.partition, run.offset + place)
-                claimed.add(at)
-                found = there.get(at)
-                number = run.first + place
-                is_passed = number + TABLE_KEYS <= newest or is_tombstone(number)
-                may_be_gone = at[1] < log_starts.get(at[0], 0) or (is_compacted and is_passed)
-                if found != (name, number) and not (found is None and may_be_gone):
-                    yield (
-                        f"{name}:{number} was acknowledged at offset {at[1]} of"
-                        f" partition {at[0]}, where {_words(found)} stands"
-                    )
-    for at, (name, number) in there.items():
-        if at not in claimed and number not in sent.unknown.get(name, ()):
-            yield f"{name}:{number} at {at} was never acknowledged, nor did its append fail"
-
-
-def _words(found: tuple[str, int] | None) -> str:
-    return "nothing" if found is None else f"{found[0]}:{found[1]}"
 
 
 def _disorder(records: Records) -> Iterator[str]:
@@ -109,77 +108,35 @@ def _disorder(records: Records) -> Iterator[str]:
 
 
 def _doubles(records: Records) -> Iterator[str]:
-    seen: dict[tuple[str, int], tuple[int, int]] = {}
-    for partition, each in records.items():
-        for offset, name, number in each:
-            before = seen.setdefault((name, number), (partition, offset))
-            if before != (partition, offset):
-                yield f"{name}:{number} stands at {before} and at {(partition, offset)}"
+    seen = dict[Sent, Place]()
+    for at, sent in _by_place(records).items():
+        if seen.setdefault(sent, at) != at:
+            yield f"{sent[0]}:{sent[1]} stands at {seen[sent]} and at {at}"
 
 
-def stream_findings(
-    sent: Sent, seen: Iterable[Seen], gaps: Mapping[int, Sequence[tuple[int, int]]]
-) -> Iterator[str]:
-    """Yield what is wrong with what a stream saw of a topic over the whole run, in sentences.
+def stream_findings(notes: Notes) -> Iterator[str]:
+    """Yield what is wrong with what the reading stream saw of the topic over the whole run.
 
-    Retention deletes most of a run's records before it ends, so only the stream has seen them all.
-    It sees each acknowledged record at its offset, from the first that it saw to the last, but for
-    `gaps`, by partition: [first, end) of offsets that a log start had passed. What it sees was
-    acknowledged there, or its append failed.
+    Retention deletes most of a run's records before it ends, so only the stream has seen them all: each
+    from the first that it saw to the last, but for gaps, which a log start had passed.
     """
-    runs = _by_partition(seen)
-    acked = _by_partition(Seen(name, run) for name, of in sent.runs.items() for run in of)
-    for partition in sorted({*runs, *acked}):
-        there = dict(_expanded(runs.get(partition, ())))
-        of_partition = acked.get(partition, ())
-        if not there:
-            yield f"the stream saw nothing of partition {partition}"
-            continue
-        for offset, name, number in _unseen(there, of_partition, gaps.get(partition, ())):
-            yield (
-                f"{name}:{number} was acknowledged at offset {offset} of partition {partition},"
-                f" where the stream saw {_words(there.get(offset))}"
-            )
-        for offset, name, number in _unacknowledged(there, of_partition, sent.unknown):
-            yield (
-                f"the stream saw {name}:{number} at {(partition, offset)}, which was never"
-                " acknowledged there"
-            )
+    there = seen_by_stream(notes)
+    gaps = [line for _, line in notes if line["kind"] == "gap"]
+    ends = dict[int, list[int]]()
+    for partition, offset in there:
+        ends.setdefault(partition, []).append(offset)
+    bounds = {partition: (min(each), max(each)) for partition, each in ends.items()}
+    for partition in {at[0] for at, _ in acknowledged(EVENTS, notes)} - bounds.keys():
+        yield f"the stream saw nothing of partition {partition}"
 
+    def may_lack(at: Place, sent: Sent) -> bool:
+        first, last = bounds.get(at[0], (0, -1))
+        is_gap = any(
+            each["partition"] == at[0] and each["first"] <= at[1] < each["end"] for each in gaps
+        )
+        return is_gap or not first <= at[1] <= last
 
-def _by_partition(runs: Iterable[Seen]) -> dict[int, list[Seen]]:
-    found: dict[int, list[Seen]] = {}
-    for each in runs:
-        found.setdefault(each.run.partition, []).append(each)
-    return found
-
-
-def _unseen(
-    there: Mapping[int, tuple[str, int]],
-    acked: Iterable[Seen],
-    gaps: Sequence[tuple[int, int]],
-) -> Iterator[tuple[int, str, int]]:
-    first, last = min(there), max(there)
-    for offset, sent in _expanded(acked):
-        found = there.get(offset)
-        is_due = first <= offset <= last and not any(low <= offset < end for low, end in gaps)
-        if found != sent and (found is not None or is_due):
-            yield offset, *sent
-
-
-def _unacknowledged(
-    there: Mapping[int, tuple[str, int]], acked: Iterable[Seen], unknown: Mapping[str, set[int]]
-) -> Iterator[tuple[int, str, int]]:
-    known = {offset for offset, _ in _expanded(acked)}
-    for offset, (name, number) in there.items():
-        if offset not in known and number not in unknown.get(name, ()):
-            yield offset, name, number
-
-
-def _expanded(runs: Iterable[Seen]) -> Iterator[tuple[int, tuple[str, int]]]:
-    for each in runs:
-        for place in range(each.run.count):
-            yield each.run.offset + place, (each.name, each.run.first + place)
+    yield from (f"stream: {each}" for each in differences(EVENTS, notes, there, may_lack))
 
 
 COPIED_AGAIN: Final = 1000
@@ -194,27 +151,16 @@ def copy_findings(events: Records, copies: Records, *, is_whole: bool) -> Iterat
     yield from _doubles(copies)
     wanted = {each[1:] for rows in events.values() for each in rows}
     copied = {each[1:] for rows in copies.values() for each in rows}
-    if is_whole:
-        if wanted != copied:
-            yield (
-                f"the copy lacks {len(wanted - copied)} records and has {len(copied - wanted)}"
-                " others"
-            )
-        return
-    newest = _newest_of_first(copies)
+    counts, newest = dict[str, int](), dict[str, int]()
+    for _, name, number in (each for rows in copies.values() for each in rows):
+        if not is_whole and counts.get(name, 0) < COPIED_AGAIN:
+            newest[name] = max(newest.get(name, -1), number)
+        counts[name] = counts.get(name, 0) + 1
     lacking = [each for each in wanted - copied if each[1] > newest.get(each[0], -1)]
     if lacking:
-        yield f"the copy lacks {len(lacking)} records, {_words(min(lacking))} among them"
-
-
-def _newest_of_first(copies: Records) -> dict[str, int]:
-    counts, newest = dict[str, int](), dict[str, int]()
-    for rows in copies.values():
-        for _, name, number in rows:
-            if counts.get(name, 0) < COPIED_AGAIN:
-                newest[name] = max(newest.get(name, -1), number)
-            counts[name] = counts.get(name, 0) + 1
-    return newest
+        yield f"the copy lacks {len(lacking)} records, {min(lacking)} among them"
+    if is_whole and copied - wanted:
+        yield f"the copy has {len(copied - wanted)} records that are none"
 
 
 def bounded(findings: Iterable[str]) -> list[str]:
@@ -235,9 +181,7 @@ def read_records(cluster: Cluster, topic: str) -> Records:
     return found
 
 
-def check(
-    cluster: Cluster, notes: Sequence[tuple[str, Mapping[str, Any]]], topics: Iterable[str]
-) -> list[str]:
+def check(cluster: Cluster, notes: Notes, topics: Iterable[str]) -> list[str]:
     """Return all that is wrong with the topics of a run, in sentences."""
     found: list[str] = []
     read: dict[str, Records] = {}
@@ -249,12 +193,8 @@ def check(
         }
         is_whole = is_whole and (topic == TABLE or not any(starts.values()))
         if topic != COPIES:
-            sentences = findings_of(
-                sent_to(topic, notes), read[topic], starts, is_compacted=topic == TABLE
-            )
+            sentences = topic_findings(topic, notes, read[topic], starts)
             found += [f"{topic}: {each}" for each in bounded(sentences)]
-    seen, gaps = seen_by_stream(notes)
-    streamed = stream_findings(sent_to(EVENTS, notes), seen, gaps)
-    found += [f"{EVENTS}: {each}" for each in bounded(streamed)]
+    found += [f"{EVENTS}: {each}" for each in bounded(stream_findings(notes))]
     copied = copy_findings(read[EVENTS], read[COPIES], is_whole=is_whole)
     return found + [f"{COPIES}: {each}" for each in bounded(copied)]

@@ -69,17 +69,10 @@ def runs_of(places: Sequence[tuple[int, int, int]]) -> list[Run]:
     return runs
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Records of one client that a stream saw side by side."""
-
-    name: str
-    run: Run
-
-
-def seen_in(records: Iterable[tuple[int, int, str, int]]) -> list[Seen]:
+def seen_in(records: Iterable[tuple[int, int, str, int]]) -> list[tuple[str, Run]]:
+    """Return (partition, offset, client, number) of records as the clients' runs, in their order."""
     by_client: dict[str, list[tuple[int, int, int]]] = {}
     for partition, offset, name, number in records:
         by_client.setdefault(name, []).append((number, partition, offset))
-    seen = [Seen(name, run) for name, each in by_client.items() for run in runs_of(each)]
-    return sorted(seen, key=lambda each: (each.run.partition, each.run.offset))
+    seen = [(name, run) for name, each in by_client.items() for run in runs_of(each)]
+    return sorted(seen, key=lambda each: (each[1].partition, each[1].offset))

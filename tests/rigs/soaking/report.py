@@ -1,13 +1,14 @@
 """Whether a run stayed as it was: its series by tenths, what grew, what was found. Pure.
 
-A *sample* is what the watcher has seen at one moment; a *latency* is how long one call took, at the
-moment of its answer. Both have times in seconds since the measured part of the run began.
+A *seen* value is of a series at one moment, or how long one call took, at the moment of its answer.
+Times are seconds since the measured part of the run began.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.rigs.soaking.watching import (
     BYTES,
@@ -23,38 +24,21 @@ from tests.rigs.soaking.watching import (
     rss,
 )
 
-PARTS = 10
+PARTS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What was seen at one moment."""
-
-    at_s: float
-    values: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """How long one call took."""
+class Seen(NamedTuple):
+    """One value of a series; of a kind of call, whose name ends with `CALL`, its time in ms."""
 
     at_s: float
-    kind: str
-    took_s: float
+    name: str
+    value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tenth:
-    """A tenth of the run.
-
-    Attributes:
-        values: The median of each series (of open files the lowest), and p50 and p99 of each kind
-            of call in ms; what was not seen in this tenth is not there.
-        calls: The number of calls of each kind.
-    """
-
-    values: Mapping[str, float]
-    calls: Mapping[str, int]
+CALL: Final = ": call"
+Tenth = Mapping[str, float]
+"""The median of each series in a tenth of a run (of open files the lowest); of each kind of call the
+count, p50 and p99. What was not seen in it is not there."""
 
 
 def percentile(values: Sequence[float], part: float) -> float:
@@ -63,35 +47,28 @@ def percentile(values: Sequence[float], part: float) -> float:
     return ordered[min(int(part * len(ordered)), len(ordered) - 1)]
 
 
-def tenths_of(samples: Sequence[Sample], latencies: Sequence[Latency], run_s: float) -> list[Tenth]:
+def tenths_of(seen: Iterable[Seen], run_s: float) -> list[Tenth]:
     """Return the ten tenths of a run of `run_s` seconds; what lies outside of it counts nowhere."""
-    seen: list[list[Sample]] = [[] for _ in range(PARTS)]
-    called: list[list[Latency]] = [[] for _ in range(PARTS)]
-    for sample in samples:
-        if 0 <= sample.at_s < run_s:
-            seen[int(PARTS * sample.at_s / run_s)].append(sample)
-    for latency in latencies:
-        if 0 <= latency.at_s < run_s:
-            called[int(PARTS * latency.at_s / run_s)].append(latency)
-    return [_tenth(*each) for each in zip(seen, called, strict=True)]
+    tenths = [defaultdict[str, list[float]](list) for _ in range(PARTS)]
+    for each in seen:
+        if 0 <= each.at_s < run_s:
+            tenths[int(PARTS * each.at_s / run_s)][each.name].append(each.value)
+    return [_tenth(each) for each in tenths]
 
 
-def _tenth(samples: Sequence[Sample], latencies: Sequence[Latency]) -> Tenth:
-    series: dict[str, list[float]] = {}
-    for sample in samples:
-        for name, value in sample.values.items():
-            series.setdefault(name, []).append(value)
-    values = {
-        name: min(each) if name.startswith(DESCRIPTORS) else median(each)
-        for name, each in series.items()
-    }
-    took: dict[str, list[float]] = {}
-    for latency in latencies:
-        took.setdefault(latency.kind, []).append(1000 * latency.took_s)
-    for kind, each in took.items():
-        values[p50_of(kind)] = percentile(each, 0.5)
-        values[p99_of(kind)] = percentile(each, 0.99)
-    return Tenth(values, {kind: len(each) for kind, each in took.items()})
+def _tenth(series: Mapping[str, Sequence[float]]) -> Tenth:
+    values = dict[str, float]()
+    for name, each in series.items():
+        if name.endswith(CALL):
+            kind = name.removesuffix(CALL)
+            values[f"{kind}: count"] = len(each)
+            values[p50_of(kind)], values[p99_of(kind)] = (
+                percentile(each, 0.5),
+                percentile(each, 0.99),
+            )
+        else:
+            values[name] = min(each) if name.startswith(DESCRIPTORS) else median(each)
+    return values
 
 
 def p50_of(kind: str) -> str:
@@ -114,64 +91,26 @@ BOUND: Final = 1.25
 P99_BOUND: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A series that left its bound in one tenth.
-
-    Attributes:
-        name: The series.
-        tenth: Which tenth, from 1; 0: the series is not judged at all, since it has no base.
-        ratio: To the tenth `base`.
-        bound: What was allowed.
-        base: The tenth that it is held against, from 1.
-    """
-
-    name: str
-    tenth: int
-    ratio: float
-    bound: float
-    base: int
-
-    @property
-    def sentence(self) -> str:
-        if self.tenth == 0:
-            return f"{self.name}: nothing was seen in a tenth that it must be compared in"
-        return (
-            f"{self.name}: {self.ratio:.2f} × tenth {self.base} in tenth {self.tenth}, where"
-            f" {self.bound:g} × are allowed"
-        )
-
-
-def bound_of(name: str) -> float:
-    """Return how often its early tenth a series may be."""
-    return P99_BOUND if ": p99" in name else BOUND
-
-
-def growths(tenths: Sequence[Tenth], judged: Collection[str], *, base: int = BASE) -> list[Growth]:
-    """Return the worst tenth after the tenth `base` of each judged series that left its bound.
+def growths(tenths: Sequence[Tenth], judged: Collection[str], *, base: int = BASE) -> list[str]:
+    """Return in words the worst tenth after the tenth `base` of each judged series that left its bound.
 
     A series that falls is no finding. One that is missing in a tenth can't be judged, and that is a
     finding: a process has stopped, or never began.
     """
     found = []
     for name in judged:
-        values = [each.values.get(name) for each in tenths[BASE - 1 :]]
-        seen = [value for value in values if value is not None]
-        if len(seen) < len(values):
-            found.append(Growth(name, 0, 0.0, bound_of(name), base))
+        if any(name not in each for each in tenths[BASE - 1 :]):
+            found.append(f"{name}: nothing was seen in a tenth that it must be compared in")
             continue
-        held = seen[base - BASE :]
-        ratios = [_ratio(value, held[0]) for value in held]
-        worst = max(range(len(ratios)), key=lambda each: ratios[each])
-        if ratios[worst] > bound_of(name):
-            found.append(Growth(name, worst + base, ratios[worst], bound_of(name), base))
+        held = [each[name] for each in tenths[base - 1 :]]
+        worst = max(range(len(held)), key=lambda each: held[each])
+        bound = P99_BOUND if ": p99" in name else BOUND
+        if held[worst] > bound * max(held[0], 0):
+            found.append(
+                f"{name}: {held[worst]:,.1f} in tenth {worst + base}, {held[0]:,.1f} in tenth {base},"
+                f" where {bound:g} × are allowed"
+            )
     return found
-
-
-def _ratio(value: float, base: float) -> float:
-    if base > 0:
-        return value / base
-    return 1.0 if value <= 0 else float("inf")
 
 
 CALLS = ("append", "send", "read", "stream", "open")
@@ -198,71 +137,65 @@ class SoakReport:
     Attributes:
         minutes: How long it was measured.
         tenths: What was seen in each tenth.
+        growths: The judged series that left their bounds, in words.
         findings: What is wrong, in sentences: a record, a table, a client.
         errors: What clients met and tried again; for people.
-        times_are_judged: Calls must not take longer. Else the machine does other work: that is
-            printed only, and the rest is held against a later tenth.
     """
 
     minutes: float
     tenths: Sequence[Tenth]
+    growths: Sequence[str]
     findings: Sequence[str]
     errors: Sequence[str]
-    times_are_judged: bool = True
 
-    @property
-    def judged(self) -> list[str]:
-        """The series that must stay as they were."""
-        kinds = (PLAIN, JVM, WORKERS)
-        calls = CALLS if self.times_are_judged else ()
-        names = [name_of(call) for call in calls for name_of in (p50_of, p99_of)]
-        names += [name_of(kind) for kind in kinds for name_of in (rss, descriptors)]
-        names += [DATA_BYTES, DATA_FILES] if self.minutes >= SIZED_RUN_MINUTES else []
-        return names + ([BYTES, FILES] if self.minutes >= LONG_RUN_MINUTES else [])
-
-    @property
-    def wrong(self) -> list[str]:
-        """The findings, and tables that keep too many commits."""
-        most = max((each.values.get(COMMITS, 0.0) for each in self.tenths), default=0.0)
+    @classmethod
+    def of(
+        cls,
+        minutes: float,
+        seen: Iterable[Seen],
+        findings: Sequence[str],
+        errors: Sequence[str],
+        *,
+        times_are_judged: bool,
+    ) -> "SoakReport":
+        """`times_are_judged`: calls must not take longer. Else the machine does other work: that is
+        printed only, and the rest is held against a later tenth."""
+        tenths = tenths_of(seen, 60 * minutes)
+        judged = [name_of(each) for each in CALLS for name_of in (p50_of, p99_of)]
+        judged = judged if times_are_judged else []
+        judged += [
+            name_of(each) for each in (PLAIN, JVM, WORKERS) for name_of in (rss, descriptors)
+        ]
+        judged += [DATA_BYTES, DATA_FILES] if minutes >= SIZED_RUN_MINUTES else []
+        judged += [BYTES, FILES] if minutes >= LONG_RUN_MINUTES else []
+        grown = growths(tenths, judged, base=BASE if times_are_judged else BUSY_BASE)
+        most = max((each.get(COMMITS, 0.0) for each in tenths), default=0.0)
         kept = f"a table has {most:,.0f} commit files, where {COMMITS_MAX:,} are allowed"
-        return [*self.findings, *([kept] if most > COMMITS_MAX else [])]
-
-    @property
-    def growths(self) -> list[Growth]:
-        """The judged series that left their bounds."""
-        base = BASE if self.times_are_judged else BUSY_BASE
-        return growths(self.tenths, self.judged, base=base)
+        wrong = [*findings, *([kept] if most > COMMITS_MAX else [])]
+        return cls(minutes, tenths, grown, wrong, errors)
 
     @property
     def exit_code(self) -> int:
         """0 if nothing grew and nothing was found."""
-        return 1 if self.growths or self.wrong else 0
+        return 1 if self.growths or self.findings else 0
 
     def text(self) -> str:
         """Return all of it as people read it: a line a series, a column a tenth."""
-        names = sorted({name for tenth in self.tenths for name in tenth.values})
+        names = sorted({name for tenth in self.tenths for name in tenth})
         width = max(map(len, names), default=0)
         lines = [" " * width + "".join(f"{number:>10}" for number in range(1, 11))]
         for name in names:
-            values = (each.values.get(name) for each in self.tenths)
+            values = (each.get(name) for each in self.tenths)
             cells = (f"{'-' if value is None else f'{value:,.1f}':>10}" for value in values)
             lines.append(name.ljust(width) + "".join(cells))
-        lines += ["", *(f"met and tried again: {each}" for each in self.errors[:ERRORS_SHOWN])]
-        lines += [f"GREW: {each.sentence}" for each in self.growths]
-        lines += [f"WRONG: {each}" for each in self.wrong]
+        met = Counter(self.errors).most_common(ERRORS_SHOWN)
+        lines += ["", *(f"met and tried again, {count} x: {each}" for each, count in met)]
+        lines += [f"GREW: {each}" for each in self.growths]
+        lines += [f"WRONG: {each}" for each in self.findings]
         lines.append(
             "It stayed as it was." if self.exit_code == 0 else "It did NOT stay as it was."
         )
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "minutes": self.minutes,
-            "exit_code": self.exit_code,
-            "tenths": [
-                {"values": dict(each.values), "calls": dict(each.calls)} for each in self.tenths
-            ],
-            "growths": [each.sentence for each in self.growths],
-            "findings": self.wrong,
-            "errors": list(self.errors),
-        }
+        return {**asdict(self), "exit_code": self.exit_code}

@@ -25,7 +25,7 @@ from tests.rigs.soaking.folder import (
     TOPICS,
     SoakFolder,
 )
-from tests.rigs.soaking.report import Latency, Sample, SoakReport, tenths_of
+from tests.rigs.soaking.report import CALL, Seen, SoakReport
 from tests.rigs.soaking.watching import look
 
 log = logging.getLogger("kafka_on_spark.soak")
@@ -144,26 +144,20 @@ def run(
     findings: list[str] = []
     with _clients(folder, pauses) as clients:
         began_at = time.time() + warm_up_s
-        samples = list(_watched(folder, clients, began_at, run_s, say))
+        seen = list(_watched(folder, clients, began_at, run_s, say))
         findings += [
             f"{name} ended before its time: {folder.last_words(name)}" for name in clients.ended()
         ]
         findings += _found_by(partial(_finish, folder, clients, say), "the clients' end")
     notes = list(read_notes(folder.notes))
     findings += _found_by(partial(_judge, folder, notes, say), "the check of what is left")
-    latencies = [
-        Latency(line["at"] - began_at, line["kind"], line["took"])
+    seen += [
+        Seen(line["at"] - began_at, f"{line['kind']}{CALL}", 1000 * line["took"])
         for _, line in notes
         if "took" in line
     ]
     errors = [f"{name}: {line['error']}" for name, line in notes if line["kind"] == "error"]
-    return SoakReport(
-        minutes=minutes,
-        tenths=tuple(tenths_of(samples, latencies, run_s)),
-        findings=tuple(findings),
-        errors=tuple(errors),
-        times_are_judged=times_are_judged,
-    )
+    return SoakReport.of(minutes, seen, findings, errors, times_are_judged=times_are_judged)
 
 
 def _found_by(step: Callable[[], list[str]], name: str) -> list[str]:
@@ -188,25 +182,21 @@ def _clients(folder: SoakFolder, pauses: float) -> Iterator[Clients]:
 
 def _watched(
     folder: SoakFolder, clients: Clients, began_at: float, run_s: float, say: Say
-) -> Iterator[Sample]:
+) -> Iterator[Seen]:
     """Look until the run is over, or a client has ended, which fails the run; yield what was seen
     since it began to be measured."""
     low, high = SAMPLE_S
     pause_s = min(max(run_s / 10 / SAMPLES_OF_A_TENTH, low), high)
     told = -1
     while (at_s := time.time() - began_at) < run_s and not clients.ended():
-        sample = Sample(at_s, look(folder, clients.sessions))
-        if at_s >= 0:
-            yield sample
+        values = look(folder, clients.sessions)
+        yield from (Seen(at_s, name, value) for name, value in values.items())
         tenth = math.floor(10 * at_s / run_s)
         if tenth > told:
             told = tenth
-            say(f"tenth {tenth + 1}: {_words(sample)}")
+            words = (f"{name} {value:,.0f}" for name, value in sorted(values.items()))
+            say(f"tenth {tenth + 1}: {', '.join(words)}")
         time.sleep(pause_s)  # between two samples
-
-
-def _words(sample: Sample) -> str:
-    return ", ".join(f"{name} {value:,.0f}" for name, value in sorted(sample.values.items()))
 
 
 def _finish(folder: SoakFolder, clients: Clients, say: Say) -> list[str]:

@@ -4,30 +4,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from functools import partial
-from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.spark.session import build_session, register_data_source
-from tests.rigs.soaking.folder import COPIES, EVENTS, TABLE
+from tests.rigs.soaking.folder import COPIES, EVENTS
 from tests.rigs.soaking.notes import number_of, seen_in
 
 if TYPE_CHECKING:
     from tests.rigs.soaking.clients import Client
 
 TRIGGER: Final = "3 seconds"
-TABLE_PAUSES_S: Final = (15.0, 105.0)
-"""Between two looks at the table: soon, so that no tombstone between them is gone; then later: each
-look leaves the tables of its views for a day."""
-DELETED: Final = ("FILE_NOT_EXIST", "java.io.FileNotFound", "java.nio.file.NoSuchFile")
-"""How Spark's error of a deleted file reads."""
-
 NOT_CONNECTED: Final = "Python worker failed to connect back"
 """How Spark's error reads of a query whose source has no process within ten seconds: it has read
 nothing yet, and is to be started again (docs/get-started.md)."""
@@ -75,7 +65,7 @@ class Watched:
                 )
             self._next[partition] = last + 1
             seen = seen_in((partition, row.offset, *number_of(row.value)) for row in records)
-            runs = [[each.name, *astuple(each.run)] for each in seen]
+            runs = [[name, *astuple(run)] for name, run in seen]
             self._notes.add("seen", runs=runs)
             age_s = max(time.time() - max(row.us for row in records) / 1e6, 0.0)
             self._notes.add("stream", took=age_s)
@@ -103,87 +93,6 @@ def holes(expected: int, offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
         if offset > expected:
             yield expected, offset
         expected = max(expected, offset + 1)
-
-
-def is_of_deleted_file(error: Exception) -> bool:
-    """Return whether Spark failed since a file was deleted that it was to read.
-
-    Spark tells it by an error of its own, or by one of py4j, whose text has the errors of Java that
-    were its cause: which of two, depends on whether the file was gone before Hadoop looked it up,
-    or while it did.
-    """
-    text = str(error)
-    return any(name in text for name in DELETED)
-
-
-def shortened(error: str) -> str:
-    """Return the beginning of an error of Spark, and the last of its causes."""
-    _, cause, last = error.rpartition("Caused by: ")
-    return error[:300] + (f" ... {cause}{last[:300]}" if cause else "")
-
-
-class WatchedTable:
-    """Looks at the compacted topic as a table, and at what has changed since it looked last."""
-
-    def __init__(self, spark: SparkSession, client: "Client") -> None:
-        self._spark = spark
-        self._client = client
-        self._then: int | None = None
-        self._table: dict[bytes, bytes] = {}
-
-    def look(self) -> None:
-        """Check that a key stands once, and that what has changed leads from the last table to this
-        one."""
-        try:
-            self._look()
-        except (KafkaOnSparkError, PySparkException, Py4JError) as error:
-            self._wrong(f"the table could not be read: {shortened(str(error))}")
-
-    def _look(self) -> None:
-        root, spark, notes = self._client.folder.metadata_root, self._spark, self._client.notes
-        start = time.perf_counter()
-        with Cluster.open(root, spark) as cluster:
-            now = cluster.image.offset
-            try:
-                with Cluster.open(root, spark, as_of=now) as as_of:
-                    rows = as_of.table(TABLE).select("key", "value").collect()
-                changed = (
-                    None
-                    if self._then is None
-                    else cluster.changes(TABLE, self._then, now).collect()
-                )
-            except (OffsetOutOfRangeError, PySparkException, Py4JError) as error:
-                # Compacted between the two, or its files deleted before Spark came to them, within
-                # file.delete.delay.ms of 10 s: this is said, as it must be.
-                if not isinstance(error, OffsetOutOfRangeError) and not is_of_deleted_file(error):
-                    raise
-                notes.add("passed", took=time.perf_counter() - start)
-                self._then = None
-                return
-        notes.add("table", took=time.perf_counter() - start)
-        table = {bytes(row.key): bytes(row.value) for row in rows}
-        if len(table) != len(rows):
-            self._wrong(f"the table at {now} has {len(rows)} rows of {len(table)} keys")
-        if changed is not None:
-            expected = dict(self._table)
-            for row in changed:
-                expected.pop(bytes(row.key), None)
-                if not row.is_deleted:
-                    expected[bytes(row.key)] = bytes(row.value)
-            differing = sorted(
-                key for key in {*expected, *table} if expected.get(key) != table.get(key)
-            )
-            if differing:
-                key = differing[0]
-                self._wrong(
-                    f"what changed from {self._then} to {now} leads to another table:"
-                    f" {len(differing)} keys differ, {key!r} among them: {expected.get(key)!r}"
-                    f" instead of {table.get(key)!r}"
-                )
-        self._then, self._table = now, table
-
-    def _wrong(self, error: str) -> None:
-        self._client.notes.add("wrong", error=error)
 
 
 class Queries:
@@ -224,19 +133,15 @@ def run_streams(client: "Client") -> None:
     try:
         queries = Queries([partial(_read, spark, client), partial(_copy, spark, client)])
         try:
-            _keep_running(queries, WatchedTable(spark, client), client)
+            _keep_running(queries, client)
         finally:
             queries.stop()
     finally:
         spark.stop()
 
 
-def _keep_running(queries: Queries, table: WatchedTable, client: "Client") -> None:
-    next_look, pauses = time.monotonic(), cycle(TABLE_PAUSES_S)
+def _keep_running(queries: Queries, client: "Client") -> None:
     while not client.is_stopped:
-        if time.monotonic() > next_look:
-            table.look()
-            next_look = time.monotonic() + next(pauses)
         error = queries.why_ended()
         if error is not None:
             client.notes.add("wrong", error=f"a query has ended: {error}")
