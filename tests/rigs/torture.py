@@ -57,10 +57,10 @@ def main(arguments: list[str]) -> int:
     def torture(say: Say) -> int:
         folder = TortureFolder.begin(new_folder(given.dir, "torture-"), given.voters)
         report = run(folder, Plan(given.minutes, seed, roles, given.spare_brokers), say)
-        say(write_report(report.as_dict(), folder.path))
-        verdict = "found NOTHING wrong" if report.exit_code == 0 else "found ANOMALIES"
+        say(write_report(report, folder.path))
+        verdict = "found NOTHING wrong" if report["exit_code"] == 0 else "found ANOMALIES"
         say(f"\nSeed {seed} {verdict}; everything is kept in {folder.path}")
-        return report.exit_code
+        return int(report["exit_code"])
 
     return run_rig(COMMAND, torture)
 

@@ -5,7 +5,6 @@ snapshot is mounted before its line comes, and unmounted after the answer.
 """
 
 import json
-import re
 import sys
 import time
 from contextlib import suppress
@@ -25,15 +24,6 @@ RECHECK_S: Final = 0.05
 """Nobody writes any more: a commit without bytes needs no second look seconds later."""
 
 APPEND_MS: Final = 8000
-_KINDS: Final = {
-    r"\d{20}\.json": "commits",
-    r"\d{20}\.checkpoint\.parquet": "checkpoints",
-    r"_last_checkpoint": "hints at checkpoints",
-    r"sweep\.json": "hints of sweeps",
-    r"(?!_).*\.parquet": "segments and rows",
-    r"meta\.properties": "identities",
-    r"_[0-9a-f]{32}\.tmp|[0-9a-f]{32}(\.tmp)?|.*#\d+|_probe-.*": "temporary files",
-}
 ROUNDS_MAX: Final = 6
 
 
@@ -44,7 +34,6 @@ class Verdict:
     cut: int
     promised: int = 0
     found: int = 0
-    empty: dict[str, int] = field(default_factory=dict)
     first_commit: int = 0
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -78,7 +67,7 @@ class Check:
         self._promises = promises
 
     def run(self) -> None:
-        self._look_at_files()
+        self._look_at_commits()
         try:
             cluster = self._open()
         except KafkaOnSparkError as error:
@@ -99,16 +88,12 @@ class Check:
         kind = f"{type(why).__name__}: " if isinstance(why, BaseException) else ""
         self._verdict.wrong.append(f"{what}: {kind}{why}")
 
-    def _look_at_files(self) -> None:
+    def _look_at_commits(self) -> None:
         firsts = [0]
         for log in self._disk.glob("**/_delta_log"):
             versions = [int(each.stem) for each in log.glob("*.json") if each.stem.isdecimal()]
             firsts.append(min(versions, default=0))
         self._verdict.first_commit = max(firsts)
-        for file in self._disk.glob("**/*"):
-            if file.is_file() and not file.stat().st_size:
-                kind = _kind_of(file.name)
-                self._verdict.empty[kind] = self._verdict.empty.get(kind, 0) + 1
 
     def _open(self) -> Cluster:
         replica_store.cache_clear()  # a process after a power cut remembers nothing
@@ -171,13 +156,6 @@ class Check:
             if not short:
                 return
         self._wrong("replicas stay out of sync", short)
-
-
-def _kind_of(name: str) -> str:
-    for pattern, kind in _KINDS.items():
-        if re.fullmatch(pattern, name):
-            return kind
-    return "other files"
 
 
 def check(disk: Path, notes: Path, cut: int, began_at: float, ended_at: float) -> Verdict:

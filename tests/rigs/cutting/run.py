@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -73,8 +72,8 @@ def run(folder: Path, file_system: str, cuts: int, seed: int, say: Say) -> list[
 
 def report_of(file_system: str, seed: int, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return what a run has found: `promised` records were acknowledged, over all cuts;
-    `empty_files` had no bytes under their final names, by ending; at `cleaned` cuts a table's first
-    commits had been deleted; `seconds` one check took on average; `wrong` must not be, by cut."""
+    at `cleaned` cuts a table's first commits had been deleted; `seconds` one check took on average;
+    `wrong` must not be, by cut."""
     wrong = {each.cut: each.wrong for each in verdicts if each.wrong}
     return {
         "file_system": file_system,
@@ -84,7 +83,6 @@ def report_of(file_system: str, seed: int, verdicts: Sequence[Verdict]) -> dict[
         "cuts": len(verdicts),
         "sound": len(verdicts) - len(wrong),
         "promised": sum(each.promised for each in verdicts),
-        "empty_files": sum((Counter(each.empty) for each in verdicts), Counter()),
         "cleaned": sum(each.first_commit > 0 for each in verdicts),
         "seconds": round(sum(each.seconds for each in verdicts) / max(len(verdicts), 1), 2),
         "wrong": wrong,

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.base.ids import Offset, PartitionKey
 from kafka_on_spark.fsck.findings import Finding, FsckReport
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import address_of
@@ -15,12 +15,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.facts import Facts, facts_of
-from tests.rigs.torturing.checks.quorum import (
-    FirstDecision,
-    differences,
-    logs_of,
-    lost_decisions,
-)
+from tests.rigs.torturing.checks.quorum import FirstDecision, lost_decisions
 from tests.rigs.torturing.checks.wholeness import wait_until, what_is_missing
 from tests.rigs.torturing.clients.reading import by_partition, rows_of
 from tests.rigs.torturing.folder import BROKERS, TOPICS, TortureFolder, key_of, keys
@@ -142,7 +137,8 @@ class Ending:
         return report
 
     def check_voters(self, decisions: Sequence[FirstDecision]) -> None:
-        """Check that every voter has the whole metadata log, and that all have the same."""
+        """Check that every voter has the whole metadata log, which has each decision once; that all
+        have the same is Q7 of fsck."""
         if self._folder.voters == 1:
             return
 
@@ -155,8 +151,8 @@ class Ending:
         if not wait_until(have_followed, WHOLE_S_MAX):
             found = self._cluster.describe_quorum()
             self._fail("voters", f"one does not follow {WHOLE_S_MAX:.0f} s after all: {found}")
-        logs = logs_of(self._folder.metadata_roots)
-        self.anomalies += [*differences(logs), *lost_decisions(logs, decisions)]
+        batches = self._cluster._node.metadata.log.read(from_offset=Offset(0))
+        self.anomalies += lost_decisions(batches, decisions)
 
 
 def lost_in_tables(roots: Iterable[Path], image: MetadataImage, facts: Facts) -> Iterator[Anomaly]:
@@ -220,19 +216,8 @@ def _add_epochs(cluster: Cluster, topic: str, records: dict[str, list[list[objec
             row[2] = epochs.get(row[0])  # type: ignore[call-overload]
 
 
-def longest_silence_s(facts: Facts, begun_ns: int, ended_ns: int) -> tuple[float, dict[str, float]]:
-    """Return the longest time without an acknowledged append: to any partition, and to each."""
-    acked = sorted(
-        (batch.key, batch.acked_ns) for batch in facts.batches if batch.acked_ns is not None
-    )
-    each = {
-        key: _longest_gap_s([at for _, at in pairs], begun_ns, ended_ns)
-        for key, pairs in groupby(acked, key=lambda pair: pair[0])
-    }
-    return _longest_gap_s(sorted(at for _, at in acked), begun_ns, ended_ns), each
-
-
-def _longest_gap_s(moments: list[int], begun_ns: int, ended_ns: int) -> float:
-    within = [at for at in moments if begun_ns <= at <= ended_ns]
-    points = [begun_ns, *within, ended_ns]
+def longest_silence_s(facts: Facts, begun_ns: int, ended_ns: int) -> float:
+    """Return the longest time without an acknowledged append to any partition."""
+    acked = sorted(each.acked_ns for each in facts.batches if each.acked_ns is not None)
+    points = [begun_ns, *(at for at in acked if begun_ns <= at <= ended_ns), ended_ns]
     return max(second - first for first, second in pairwise(points)) / 1e9

@@ -4,16 +4,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any, Final
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.fsck.findings import FsckReport
 from tests.rigs.rig import RigError, Say, machine, now
-from tests.rigs.torturing.checks.anomalies import Anomaly, find_anomalies
-from tests.rigs.torturing.checks.facts import Facts, facts_of, outcomes_of
-from tests.rigs.torturing.checks.quorum import times_of
+from tests.rigs.torturing.checks.anomalies import CHECKS, Anomaly, find_anomalies
+from tests.rigs.torturing.checks.facts import facts_of, outcomes_of
+from tests.rigs.torturing.checks.quorum import late_decisions, times_of
 from tests.rigs.torturing.checks.verdicts import BAD, SMALL_PASS
 from tests.rigs.torturing.checks.wholeness import wait_until
 from tests.rigs.torturing.ending import Ending, longest_silence_s
@@ -30,11 +31,12 @@ from tests.rigs.torturing.folder import (
 )
 from tests.rigs.torturing.history import FAIL, INFO, OK, Event, HistoryWriter, read_history
 from tests.rigs.torturing.processes import ROLES, Processes, Role
-from tests.rigs.torturing.report import Report
 
 BEGIN_S_MAX = 300.0
 WATCH_S = 0.3
 MORE_S_MAX = 480.0
+ALIKE_MAX: Final = 20
+"""Anomalies of one kind that are written out; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class Plan:
     spares_brokers: bool = False
 
 
-def run(folder: TortureFolder, plan: Plan, say: Say) -> Report:
-    """Torture a new cluster in `folder`; return what was found."""
+def run(folder: TortureFolder, plan: Plan, say: Say) -> dict[str, Any]:
+    """Torture a new cluster in `folder`; return the report."""
     if sys.platform != "linux":
         raise RigError(f"needs Linux's /proc to find what to kill, and this is {sys.platform}")
     began_at = now()
@@ -92,7 +94,7 @@ def _torture(
     plan: Plan,
     began_at: str,
     say: Say,
-) -> Report:
+) -> dict[str, Any]:
     writer = HistoryWriter(folder.history, "torture.1")
     nemesis = Nemesis(
         disks,
@@ -120,44 +122,52 @@ def _torture(
         processes.end()
     count = ending.read_back()
     say(f"{count:,} records read back; checking every table at every version")
-    fsck = ending.check_tables(disks.rolled_back)
     on_voters = nemesis.on_voters
     ending.check_voters([*on_voters.decisions, *on_voters.commands])
+    fsck = ending.check_tables(disks.rolled_back)
     events = read_history(folder.history)
     facts = facts_of(events)
-    strays = [Anomaly("stray-write", "", each) for each in disks.wrong_strays]
-    found = (*nemesis.anomalies, *on_voters.anomalies, *ending.anomalies)
-    anomalies = (*find_anomalies(facts), *strays, *found)
-    silence_s, by_partition = longest_silence_s(facts, begun_ns, ended_ns)
-    return Report(
-        seed=plan.seed,
-        minutes=round((ended_ns - begun_ns) / 60e9, 2),
-        began_at=began_at,
-        machine=machine(),
-        disks=disks.kind,
-        operations=outcomes_of(events),
-        errors=_errors(events),
-        faults=dict(nemesis.done),
-        faults_left_out=disks.why_not,
-        restarts=processes.restarts,
-        records_acked=sum(len(each.values) for each in facts.batches if each.outcome == OK),
-        records_read_back=count,
-        appends_by_client=dict(
-            sorted(Counter(each.client for each in facts.batches if each.outcome == OK).items())
-        ),
-        unknown_appends=_unknown(facts),
-        stray_commits=disks.stray_commits,
-        answered_without_controller_s=[round(each, 1) for each in nemesis.on_disks.answered_s],
-        events=_decisions(cluster),
-        longest_silence_s=round(silence_s, 1),
-        longest_silence_s_by_partition={key: round(each, 1) for key, each in by_partition.items()},
-        fsck=_coverage(fsck),
-        anomalies=anomalies,
-        voters=folder.voters,
-        quorum_epoch=int(cluster.describe_quorum().epoch),
-        first_decisions=times_of(on_voters.decisions),
-        first_commands=times_of(on_voters.commands),
-    )
+    anomalies = (
+        *find_anomalies(facts), *nemesis.anomalies, *on_voters.anomalies, *ending.anomalies
+    )  # fmt: skip
+    found = [*anomalies, *late_decisions(times_of(on_voters.decisions))]
+    return {
+        "seed": plan.seed,
+        "minutes": round((ended_ns - begun_ns) / 60e9, 2),
+        "began_at": began_at,
+        "machine": machine(),
+        "disks": disks.kind,
+        "voters": folder.voters,
+        "operations": outcomes_of(events),
+        "errors": _errors(events),
+        "faults": dict(nemesis.done),
+        "faults_left_out": disks.why_not,
+        "restarts": processes.restarts,
+        "records_acked": sum(len(each.values) for each in facts.batches if each.outcome == OK),
+        "records_read_back": count,
+        "appends_by_client": Counter(each.client for each in facts.batches if each.outcome == OK),
+        "answered_without_controller_s": [round(each, 1) for each in nemesis.on_disks.answered_s],
+        "events": _decisions(cluster),
+        "longest_silence_s": round(longest_silence_s(facts, begun_ns, ended_ns), 1),
+        "fsck": _coverage(fsck),
+        "quorum_epoch": int(cluster.describe_quorum().epoch),
+        "first_decisions": times_of(on_voters.decisions),
+        "first_commands": times_of(on_voters.commands),
+        "anomalies": _shown(found),
+        "anomaly_counts": {**dict.fromkeys(CHECKS, 0), **Counter(each.name for each in found)},
+        "exit_code": 1 if found else 0,
+    }
+
+
+def _shown(found: Iterable[Anomaly]) -> list[dict[str, str]]:
+    """Return what report.json has of the anomalies: all are counted, and some of each kind shown."""
+    kept: Counter[str] = Counter()
+    shown = []
+    for each in found:
+        kept[each.name] += 1
+        if kept[each.name] <= ALIKE_MAX:
+            shown.append(asdict(each))
+    return shown
 
 
 def _wait_for_everybody(folder: TortureFolder, processes: Processes) -> None:
@@ -204,13 +214,6 @@ def _errors(events: Iterable[Event]) -> dict[str, int]:
         if event.kind in (FAIL, INFO) and "error" in event.fields
     )
     return dict(sorted(counts.items()))
-
-
-def _unknown(facts: Facts) -> dict[str, int]:
-    unknown = [each for each in facts.batches if each.outcome == INFO]
-    finals = {key: {value for _, value, _ in facts.final(key) or ()} for key in facts.keys}
-    committed = [each for each in unknown if each.values[0] in finals[each.key]]
-    return {"appends": len(unknown), "committed": len(committed)}
 
 
 def _decisions(cluster: Cluster) -> dict[str, int]:

@@ -92,15 +92,6 @@ class EndOffset:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
-    """A call that never ended."""
-
-    process: str
-    call: str
-    invoked_ns: int
-
-
 @dataclass(slots=True)
 class Facts:
     """A history in order; per partition where it matters."""
@@ -108,7 +99,7 @@ class Facts:
     batches: list[Batch] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
     ends: list[EndOffset] = field(default_factory=list)
-    open_calls: list[Open] = field(default_factory=list)
+    open_calls: list[Event] = field(default_factory=list)
     crashed: set[str] = field(default_factory=set)
     healed_ns: int | None = None
     ended_ns: int | None = None
@@ -162,9 +153,7 @@ def facts_of(events: Iterable[Event]) -> Facts:
         else:
             _take_note(facts, event)
     for event in begun.values():
-        facts.open_calls.append(
-            Open(process=event.process, call=event.call, invoked_ns=event.at_ns)
-        )
+        facts.open_calls.append(event)
         if event.call == APPEND:
             _close_batches(batches, event, INFO, {}, event.at_ns)
     facts.batches = list(batches.values())

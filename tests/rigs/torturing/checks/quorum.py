@@ -1,17 +1,14 @@
 """The metadata quorum at the end of a run: what its voters hold, and how soon decisions were made.
 
 Decisions of the run itself carry values that never repeat, so that each that was acknowledged can be
-looked for in every voter's log.
+looked for in the log.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
@@ -19,7 +16,6 @@ from kafka_on_spark.metadata.records import (
     OffsetCommitRecord,
     Record,
 )
-from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.anomalies import Anomaly
 
 PROBE: Final = "retention.ms"
@@ -45,42 +41,15 @@ class FirstDecision:
     tries: int
 
 
-def logs_of(roots: Iterable[Path]) -> dict[str, list[MetadataBatch]]:
-    """Return the batches that each voter's table has, by its root."""
-    options = StorageOptions(None)
-    tables = {str(root): DeltaMetadataLog(str(root), options).voter_log for root in roots}
-    return {
-        root: each.read(from_offset=Offset(0), to_offset=each.load().log.end_offset)
-        for root, each in tables.items()
-    }
-
-
-def differences(logs: Mapping[str, Sequence[MetadataBatch]]) -> Iterator[Anomaly]:
-    """Yield how the voters' logs differ: all of them have followed one leader to its end."""
-    (first, expected), *others = logs.items()
-    for root, found in others:
-        for mine, other in zip(expected, found, strict=False):
-            if mine != other:
-                sentence = f"it has {other} where {first} has {mine}"
-                yield Anomaly("voters-differ", root, sentence)
-                break
-        else:
-            if len(found) != len(expected):
-                sentence = f"it has {len(found)} batches, and {first} {len(expected)}"
-                yield Anomaly("voters-differ", root, sentence)
-
-
 def lost_decisions(
-    logs: Mapping[str, Sequence[MetadataBatch]], decisions: Iterable[FirstDecision]
+    batches: Iterable[MetadataBatch], decisions: Iterable[FirstDecision]
 ) -> Iterator[Anomaly]:
-    """Yield the decisions that were acknowledged and that a voter's log lacks, or has twice."""
-    values = [each.value for each in decisions]
-    for root, batches in logs.items():
-        found = Counter(value_of(record) for batch in batches for record in batch.records)
-        for value in values:
-            if found[value] != 1:
-                sentence = f"{value} was acknowledged and is there {found[value]} x"
-                yield Anomaly("decision-lost", root, sentence)
+    """Yield the decisions that were acknowledged and that the metadata log lacks, or has twice."""
+    found = Counter(value_of(record) for batch in batches for record in batch.records)
+    for value in (each.value for each in decisions):
+        if found[value] != 1:
+            sentence = f"{value} was acknowledged and is there {found[value]} x"
+            yield Anomaly("decision-lost", "", sentence)
 
 
 def value_of(record: Record) -> str | None:

@@ -170,10 +170,9 @@ class DiskFaults:
         return True
 
     def _wipe(self, hit: Hit) -> bool:
-        undo = self._disks.wipe(hit.broker_id)
+        self._disks.wipe(hit.broker_id)
         self._over.wait(hit.hold_s)
         self._wait_until_fenced(hit.broker_id)
-        undo()
         self._register(hit.broker_id)
         return True
 

@@ -11,7 +11,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,8 +34,6 @@ class Disks:
 
     folder: TortureFolder
     why_not: dict[str, str] = field(default_factory=dict)
-    stray_commits: int = 0
-    wrong_strays: list[str] = field(default_factory=list)
     rolled_back: set[tuple[int, str, int, int]] = field(default_factory=set)
     _are_mounted: bool = False
     _set_read_only: Callable[[Path, bool], None] | None = None
@@ -107,14 +105,12 @@ class Disks:
 
         def give_back() -> None:
             while away.exists():
-                if root.exists():
-                    self._take_note(root)
+                if root.exists():  # made by what was under way; nobody may count what is in it
                     root.rename(free_name(root, "stray"))
                 try:
                     away.rename(root)
                 except OSError as error:
-                    # A commit that was under way has made the folder once more.
-                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # made once more
                         raise
 
         return give_back
@@ -140,13 +136,12 @@ class Disks:
                         file.write(bytes(size))
         return filler.unlink
 
-    def wipe(self, name: DiskName) -> Callable[[], None]:
+    def wipe(self, name: DiskName) -> None:
         """Put an empty folder in a root's place; what was there is kept beside it."""
         root = self.folder.root(name)
         lost = free_name(root, "wiped")
         lost.mkdir()
         exchange(lost, root)
-        return lambda: self._take_note(root)
 
     def empty(self, broker_id: int) -> Callable[[], None]:
         """Take every replica from a root; the root knows still whose it is."""
@@ -158,7 +153,7 @@ class Disks:
                 each.rename(lost / each.name)
         return lambda: None
 
-    def roll_back(self, broker_id: int, copy: Path) -> Callable[[], None]:
+    def roll_back(self, broker_id: int, copy: Path) -> None:
         """Put an older copy in a root's place, in one step."""
         root = self.folder.root(broker_id)
         for table in copy.glob("*/*"):
@@ -166,7 +161,6 @@ class Disks:
             self.rolled_back.add((broker_id, topic, number, last_version(table)))
         exchange(copy, root)
         copy.rename(free_name(root, "rolled-back"))
-        return lambda: None
 
     def copy(self, broker_id: int) -> Path:
         """Return a copy of a root as it is at one moment, made of links: files never change."""
@@ -179,11 +173,6 @@ class Disks:
             with suppress(FileNotFoundError):  # a former replica's, which goes meanwhile
                 _copy_table(table, copy / table.relative_to(root))
         return copy
-
-    def _take_note(self, root: Path) -> None:
-        strays = stray_commits(root)
-        self.stray_commits += sum(map(len, strays.values()))
-        self.wrong_strays += wrong_strays(strays)
 
     def release(self) -> None:
         """Undo mounts; what the disks hold stays where it was, as plain folders."""
@@ -235,30 +224,6 @@ def last_version(table: Path) -> int:
 def _link(source: Path, target: Path) -> None:
     with suppress(FileNotFoundError):  # a temporary file
         os.link(source, target)
-
-
-def stray_commits(root: Path) -> dict[Path, list[int]]:
-    """Return what was committed to tables where a root is away, by table.
-
-    delta-rs makes the folders that a commit needs, so a commit that was under way when its root
-    went lands in a new folder. Its author finds that the commit before it is not there, and
-    does not count it, so there is never a second one. The first one of a new table is no other: a
-    replica of which it was counted would have no table when its root is back.
-    """
-    found: dict[Path, list[int]] = {}
-    for commit in sorted(root.glob("*/*/_delta_log/*.json")):
-        if commit.stem.isdecimal():
-            found.setdefault(commit.parents[1], []).append(int(commit.stem))
-    return found
-
-
-def wrong_strays(strays: Mapping[Path, Sequence[int]]) -> list[str]:
-    """Return what of it can't be a commit that was under way, in words."""
-    return [
-        f"{table} got the versions {list(versions)} while its root was away"
-        for table, versions in strays.items()
-        if len(versions) > 1
-    ]
 
 
 def free_name(root: Path, name: str) -> Path:

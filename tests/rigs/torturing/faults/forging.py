@@ -7,7 +7,6 @@ about a batch above the high watermark.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, ChainDigest, PartitionKey
-from kafka_on_spark.log.batch import Batch, LogPart, Segment, segment_name
+from kafka_on_spark.log.batch import Batch, LogPart, Segment
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, batch_digests
@@ -112,29 +111,24 @@ def change_commit(place: Place) -> bool:
 
 
 def forge(place: Place) -> bool:
-    """Write other records in the place of a committed batch, and append one batch in the name of
-    the newest leadership, so that the chain computes."""
+    """Write other records in the place of the last batch, which is committed, so that the chain
+    computes."""
     state = place.load()
     found = _newest_commit(place, state)
-    if found is None:
+    if found is None or found[2] != len(state.batches) - 1:
         return False
     path, actions, number = found
     batch = state.batches[number]
     assert isinstance(batch, Batch), "one that an append made"
     before = state.batches[number - 1].chain_digest if number else state.chain_before
     segment, content = _forged(place, batch)
-    digest = _digest(place, before, replace(batch, segments=(segment,)))
+    other = replace(batch, segments=(segment,))
+    [digest] = batch_digests(before, place.key.topic_id, place.key.partition, other)
     add = _add_of(actions)
     add["path"], add["size"] = segment.file_name, segment.size_bytes
     add["partitionValues"]["chain_digest"] = digest
-    after = []
-    if number == len(state.batches) - 1:
-        after = _appended(place, state, batch, add, digest)
     (place.folder / segment.file_name).write_bytes(content)
     _put(path, _text(actions))
-    if after:
-        following = Path(commit_path(str(place.folder), state.version + 1))
-        _put_if_absent(following, _text(after))
     return True
 
 
@@ -188,45 +182,6 @@ def _forged(place: Place, batch: Batch) -> tuple[Segment, bytes]:
     return replace(made, file_name=name), content.to_pybytes()
 
 
-def _appended(
-    place: Place, state: ReplicaState, batch: Batch, add: dict[str, Any], before: ChainDigest
-) -> Actions:
-    """Return the commit of one more batch: the forged one once more, under another name."""
-    end, count = int(state.log_end_offset), batch.record_count
-    epoch = place.partition.leader_epoch
-    segment, content = _forged(place, batch)
-    name = segment_name(epoch, uuid4().hex, segment.digest)
-    (place.folder / name).write_bytes(content)
-    segment = replace(segment, file_name=name)
-    other = replace(
-        batch,
-        base_offset=state.log_end_offset,
-        leader_epoch=epoch,
-        segments=(segment,),
-        producer=None,
-    )
-    digest = _digest(place, before, other)
-    values = add["partitionValues"] | {
-        "base_offset": str(end),
-        "batch_base_offset": str(end),
-        "end_offset": str(end + count),
-        "leader_epoch": str(epoch),
-        "producer_id": None,
-        "producer_epoch": None,
-        "sequence": None,
-        "payload_digest": None,
-        "chain_digest": digest,
-    }
-    added = add | {"path": segment.file_name, "size": segment.size_bytes, "partitionValues": values}
-    info = {"writeId": uuid4().hex, "op": "append"}
-    counter = {"appId": "log-end-offset", "version": end + count}
-    return [{"commitInfo": info}, {"add": added}, {"txn": counter}]
-
-
-def _digest(place: Place, before: ChainDigest, batch: Batch) -> ChainDigest:
-    return batch_digests(before, place.key.topic_id, place.key.partition, batch)[-1]
-
-
 def _text(actions: Actions) -> bytes:
     return "".join(json.dumps(each) + "\n" for each in actions).encode()
 
@@ -236,14 +191,3 @@ def _put(file: Path, content: bytes) -> None:
     temporary = file.with_name(f"_{uuid4().hex}.tmp")
     temporary.write_bytes(content)
     temporary.rename(file)
-
-
-def _put_if_absent(file: Path, content: bytes) -> None:
-    temporary = file.with_name(f"_{uuid4().hex}.tmp")
-    temporary.write_bytes(content)
-    try:
-        os.link(temporary, file)
-    except FileExistsError:
-        pass  # a true commit was first: what was rewritten lies below it
-    finally:
-        temporary.unlink()
