@@ -22,7 +22,6 @@ HALF = "a\udcff"
 WRAPPED = pa.array([2**60]).cast(pa.timestamp("s", tz="UTC"))
 TWICE = pa.table([[b"a"], [b"b"]], names=["value", "value"])
 NULL_HEADER = pa.array([None, [None]], HEADERS)
-INT_HEADERS = pa.array([[{"key": 1, "value": 2}]])
 
 
 def table(**columns):

@@ -8,7 +8,6 @@ import pytest
 
 from kafka_on_spark.base.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.console import timeline
 from kafka_on_spark.console.answers import (
     forecast_view,
     group_view,
@@ -158,14 +157,3 @@ def test_a_moment_is_behind_a_whole_decision():
     ]
     assert [each[-1] for each in shown["decisions"]] == [9, 9, 9, 5]
     assert [each[-1] for each in shown["brokers"]] == [9]
-
-
-def test_moments_are_the_newest_and_deletions_of_records_are_none(monkeypatch):
-    deletion = replace(LOSS_AND_RETURN[-1], is_deletion=True)
-    known = history([*LOSS_AND_RETURN, deletion])
-    monkeypatch.setattr(timeline, "MOMENTS_MAX", 2)
-
-    view = plain(moments_view(known))
-
-    assert [end for end, _, _ in view["moments"]] == [7, 8]
-    assert view["olderCount"] == 2

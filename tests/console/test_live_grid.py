@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.console.answers import past_grid
-from kafka_on_spark.console.grid import ROW_FIELDS, LiveGrid, concerns, part_code
-from kafka_on_spark.observe.descriptions import cell_of, grid_of
+from kafka_on_spark.console.grid import ROW_FIELDS, LiveGrid, concerns
+from kafka_on_spark.observe.descriptions import grid_of
 from tests.builders import TOPIC_ID, broker, brokers, image_of, partition, partition_map
 
 
@@ -61,19 +61,6 @@ def test_a_broker_a_topic_or_a_setting_that_changed_is_told_as_a_whole():
 
         assert live.take(replace(after, offset=Offset(101))) is None
         assert live.grid == replace(grid_of(after), offset=Offset(101))
-
-
-def test_a_cell_says_whether_it_comes_or_goes():
-    moving = partition("1 2 3", "1 2", adding="3", removing="1")
-    known = image_of(moving).brokers
-
-    codes = {each: part_code(cell_of(moving, each, known[each])) for each in brokers("1 2 3")}
-
-    assert codes == {
-        1: "l-:leader, moving out",
-        2: "s:in sync",
-        3: "m+:out of sync, moving in",
-    }
 
 
 def test_what_a_commit_concerns_is_told_by_the_names_of_views():

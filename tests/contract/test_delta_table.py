@@ -108,20 +108,6 @@ def test_any_delta_reader_sees_offsets_and_header(replica, uri, delta_disks):
     assert rows.column("timestamp").cast(pa.int64()).to_pylist()[1] == NOW_MS * 1000 + 1
 
 
-def test_statistics_are_the_offset_index_and_the_time_index(replica, uri, delta_disks):
-    lead(replica, 0)
-    write(replica, delta_disks.addresses[1], [b"a", b"b"], [b"c"])
-
-    files = pa.table(DeltaTable(uri).get_add_actions(flatten=True)).sort_by("partition.base_offset")
-
-    assert files.column("num_records").to_pylist() == [2, 1]
-    assert files.column("partition.base_offset").to_pylist() == [0, 2]
-    assert files.column("max.timestamp").cast(pa.int64()).to_pylist() == [
-        NOW_MS * 1000 + 1,
-        NOW_MS * 1000,
-    ]
-
-
 def test_configuration_says_which_replica_it_is(replica, uri, delta_disks):
     configuration = DeltaTable(uri).metadata().configuration
 

@@ -197,19 +197,6 @@ def test_a_change_decided_on_what_the_disk_has_lost_is_a_conflict_at_the_same_ve
     assert run(replica, write("c")).log_end_offset == 2
 
 
-def test_two_handles_of_one_table_never_both_win(disks, replica, address):
-    """The zombie's append falls to the new leader's fence, though neither heard of the other."""
-    run(replica, lead(0))
-    zombie = disks.reopened().open(address)
-    state = zombie.load()
-
-    newest = run(replica, lead(1))
-    with pytest.raises(CommitConflictError):
-        zombie.commit(state, append(state, staged("a")))
-
-    assert zombie.load() == newest
-
-
 def test_missing_table_is_a_lost_replica(disks, address):
     with pytest.raises(ReplicaLostError):
         disks.replicas.open(replace(address, replica_uuid=uuid_on(9))).load()

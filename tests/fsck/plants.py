@@ -1,6 +1,5 @@
 """Faults put into real tables by hand: commits that no code of ours would make, and edited files."""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistra
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
 from kafka_on_spark.store.delta.delta_files import encode_commit
 from kafka_on_spark.store.roots import StorageOptions
+from tests import forging
 from tests.fsck.lives import TOPIC, Life, key_of, replica
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,7 +95,7 @@ class Plant:
             counters=values,
         )
         path.write_bytes(content)
-        edit_commit(path, lambda action: edit(action["add"]) if "add" in action else None)
+        forging.edit_actions(path, lambda action: edit(action["add"]) if "add" in action else None)
         return version
 
     def chained(self, batches: Iterable[Batch]) -> list[Batch]:
@@ -118,32 +118,12 @@ class Plant:
         return self.folder / "_delta_log" / f"{version:020d}.json"
 
     def edit_commit(self, version: int, edit: Callable[[dict], None]) -> None:
-        edit_commit(self.commit_file(version), edit)
+        forging.edit_actions(self.commit_file(version), edit)
 
-    def roll_back(self, versions: int = 1) -> int:
-        """Take the newest commits away, as an older copy of the disk would; return the version."""
-        newest = self.version
-        log = self.folder / "_delta_log"
-        for version in range(newest - versions + 1, newest + 1):
-            for path in log.glob(f"{version:020d}.*"):
-                path.unlink()
-        checkpoints = [int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")]
-        (log / "_last_checkpoint").unlink(missing_ok=True)
-        assert max(checkpoints, default=-1) <= newest - versions
-        return newest - versions
-
-
-def edit_commit(path: Path, edit: Callable[[dict], None]) -> None:
-    actions = [json.loads(line) for line in path.read_text().splitlines()]
-    for action in actions:
-        edit(action)
-    path.write_text("\n".join(json.dumps(action) for action in actions))
-
-
-def flip_a_bit(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 1
-    path.write_bytes(content)
+    def roll_back(self) -> int:
+        """Take the newest commit away, as an older copy of the disk would; return the version."""
+        forging.roll_back(self.folder)
+        return self.version
 
 
 def registration(life: Life) -> PartitionRegistration:

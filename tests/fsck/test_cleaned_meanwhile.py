@@ -81,22 +81,6 @@ def test_segments_that_are_merged_and_deleted_while_they_are_read_are_not_missin
     assert sum(each.read_files for each in report.coverage) > 0
 
 
-def test_compacted_segments_that_are_replaced_before_their_keys_are_compared(disks, monkeypatch):
-    cluster = disks.cluster
-    maintain(cluster)
-
-    def compact():
-        append_prices(cluster, "a4 c2", "a5")
-        maintain(cluster)
-
-    meanwhile = Meanwhile(monkeypatch, "_check_compaction", compact)
-
-    report = check_cluster(disks.metadata_root)
-
-    assert report.findings == ()
-    assert meanwhile.gone
-
-
 def test_logs_that_are_cut_or_compacted_before_they_are_read_are_not_compared_and_that_is_said(
     disks, monkeypatch
 ):

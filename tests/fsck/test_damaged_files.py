@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.base.errors import ClusterNotFoundError
-from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
-from tests.fsck.lives import TOPIC, replica
-from tests.fsck.plants import Plant, commit_records, flip_a_bit, found
+from tests.forging import flip_a_bit
+from tests.fsck.lives import TOPIC
+from tests.fsck.plants import commit_records, found
 from tests.store.damages import empty, halve
 
 
@@ -93,20 +92,6 @@ def test_a_damaged_last_commit_is_found_where_a_checkpoint_has_its_state(
     assert len(report.findings) == 1
 
 
-def test_a_damaged_commit_of_one_partition_stops_no_other(life, follower):
-    cluster = life.disks.cluster
-    cluster.create_topic("second", replica_assignment={0: [1, 2, 3]})
-    cluster.append("second", records(b"a"))
-    second = Plant(life, 3, "second")
-    follower.commit_file(follower.version).write_bytes(b"{")
-    [segment] = replica(cluster.image, 3, "second").load().batches[0].segments
-    flip_a_bit(second.folder / segment.file_name)
-
-    report = life.fsck()
-
-    assert [each.place.partition.topic for each in report.findings] == [TOPIC, "second"]
-
-
 @pytest.mark.parametrize("deep", [True, False])
 @pytest.mark.parametrize("damage", [halve, empty])
 def test_a_damaged_checkpoint_is_found_and_the_commits_still_tell_all(life, follower, damage, deep):
@@ -135,15 +120,6 @@ def test_a_checkpoint_that_says_another_state_than_the_commits_is_found(life, fo
     finding = found(life.fsck(), "I15", follower, version=version)
 
     assert finding.sentence.endswith("says another state than the commits up to it")
-
-
-def test_a_history_without_beginning_and_checkpoint_is_damage(life, follower):
-    [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
-    first = int(path.name[:20])
-    for name in (path, *map(follower.commit_file, range(first + 1))):
-        name.unlink()
-
-    found(life.fsck(), "I15", follower)
 
 
 def metadata_log(life):
@@ -228,11 +204,6 @@ def test_a_snapshot_that_says_something_else_than_the_log_is_found(life):
     finding = found(life.fsck(), "I15", path=later.name)
 
     assert finding.sentence.endswith(f"partition {TOPIC}-0 is not in it as in the log")
-
-
-def test_a_cluster_that_is_not_there_can_not_be_checked(tmp_path):
-    with pytest.raises(ClusterNotFoundError, match="check the path"):
-        check_cluster(tmp_path)
 
 
 def test_nothing_in_a_log_makes_the_check_fail(request, life, follower):

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.forging import flip_a_bit
 from tests.fsck.lives import LOG_START
-from tests.fsck.plants import Planted, changed, commit_records, flaw, flip_a_bit, registration
+from tests.fsck.plants import Planted, changed, commit_records, flaw, registration
 
 planted = Planted()
 
@@ -110,14 +111,6 @@ def test_i15_a_flipped_bit_in_a_segment(life, follower):
 def i15_a_segment_that_is_missing(life, leader, follower):
     [segment] = follower.state.batches[-1].segments
     (follower.folder / segment.file_name).unlink()
-    return flaw("I15", follower, path=segment.file_name)
-
-
-@planted
-def i15_a_segment_that_is_cut_short(life, leader, follower):
-    [segment] = follower.state.batches[-1].segments
-    path = follower.folder / segment.file_name
-    path.write_bytes(path.read_bytes()[:-10])
     return flaw("I15", follower, path=segment.file_name)
 
 

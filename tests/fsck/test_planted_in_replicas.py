@@ -151,15 +151,6 @@ def i10_a_log_that_does_not_end_where_it_says(life, leader, follower):
     return flaw("I10", leader, words, version=version)
 
 
-@planted
-def i10_a_fault_that_a_later_version_has_mended(life, leader, follower):
-    end = leader.state.log_end_offset
-    [batch] = leader.chained([leader.batch(b"a", base_offset=end + 1)])
-    version = leader.append(batch)
-    leader.commit("adopt", removes=[batch], log_end_offset=end)
-    return flaw("I10", leader, version=version, offset=batch.base_offset)
-
-
 def appended(leader, sequence, *, epoch=0, producer_id="p"):
     """Append a record of a producer; return the commit's version and the record's offset."""
     stamp = ProducerStamp(
@@ -172,11 +163,6 @@ def appended(leader, sequence, *, epoch=0, producer_id="p"):
 @planted
 def i11_the_last_sequence_again(life, leader, follower):
     return flaw("I11", leader, "sequence 9 of producer 'p' stands behind 9", **appended(leader, 9))
-
-
-@planted
-def i11_an_older_sequence_again(life, leader, follower):
-    return flaw("I11", leader, "sequence 3 of producer 'p' stands behind 9", **appended(leader, 3))
 
 
 @planted

@@ -9,7 +9,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.fsck.cluster_audit import check_cluster
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.image import snapshot_records
-from kafka_on_spark.metadata.metadata_files import LOG_END_OFFSET, decode_file, encode_file
+from kafka_on_spark.metadata.metadata_files import decode_file, encode_file
 from kafka_on_spark.metadata.metadata_root import identity_of
 from kafka_on_spark.metadata.quorum.voter_log import VoterLog
 from kafka_on_spark.metadata.records import Stamp
@@ -20,7 +20,7 @@ from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records
 from tests.cluster.folders import quick_folder
 from tests.cluster.voters import bring_up
-from tests.fsck.plants import flip_a_bit
+from tests.forging import flip_a_bit
 from tests.store.damages import halve
 
 OPTIONS = StorageOptions()
@@ -134,18 +134,6 @@ def test_a_voters_history_begins_at_the_first_checkpoint_that_can_be_read(base, 
     assert [each.first_version for each in read] == ([following] if has_next else [])
 
 
-def test_a_voter_that_is_away_is_told_of(base):
-    _, (other, _) = leader_of(base)
-    shutil.rmtree(base / other)
-
-    report = checked(base)
-
-    (finding,) = report.findings
-    assert finding.invariant is None
-    assert finding.place.voter_id == NAMES.index(other) + 1
-    assert finding.sentence.startswith("the voter could not be checked: ")
-
-
 def test_a_leader_that_is_away_leaves_open_what_is_committed(base):
     leader, others = leader_of(base)
     shutil.rmtree(base / leader)
@@ -176,34 +164,6 @@ def one_of(report, invariant):
     found = [each for each in report.findings if each.invariant == invariant]
     assert found, report.findings
     return found[0]
-
-
-def test_q2_a_majority_that_went_back(base):
-    """Both followers are restored from copies: what was committed is on the leader alone."""
-    _, others = leader_of(base)
-    for name in others:
-        log = voter_log(base, name)
-        keep = next(
-            version
-            for version in range(log.load().version, 0, -1)
-            if end_at(base, name, version) < log.load().log.proved_end
-        )
-        for path in (table_folder(base, name) / "_delta_log").glob("*.json"):
-            if int(path.stem) > keep:
-                path.unlink()
-
-    finding = one_of(checked(base), "Q2")
-
-    assert "of 3 voters hold it: one went back" in finding.sentence
-
-
-def end_at(base, name, version):
-    ends = [
-        step.counters[LOG_END_OFFSET]
-        for step in archive_steps(base, name)
-        if step.version <= version and LOG_END_OFFSET in step.counters
-    ]
-    return ends[-1] if ends else 0
 
 
 def archive_steps(base, name):

@@ -20,8 +20,9 @@ from kafka_on_spark.log.batch import Border
 from kafka_on_spark.log.merging import BORDERS, encode_merged, unpack_borders
 from kafka_on_spark.log.segments import digest_of
 from tests.cluster.disks import Disks, records
+from tests.forging import edit_actions
 from tests.fsck.lives import TOPIC
-from tests.fsck.plants import Plant, edit_commit
+from tests.fsck.plants import Plant
 
 PRICES = "prices"
 FAN_IN = 8  # so many files are merged into one, where clusters have 32
@@ -122,7 +123,7 @@ class Rewritten:
             if action.get("add", {}).get("path") == self.add["path"]:
                 change(action["add"])
 
-        edit_commit(self.plant.commit_file(self.version), one)
+        edit_actions(self.plant.commit_file(self.version), one)
 
 
 def rewritten(plant: Plant) -> Rewritten:

@@ -17,7 +17,6 @@ from tests.cluster.disks import new_disks, records
 from tests.store.engines import (
     DRAWN_MAX,
     KeptTable,
-    check_rules,
     check_with_delta_rs,
     check_with_delta_spark,
     check_with_polars,
@@ -113,7 +112,6 @@ def often(monkeypatch):
 
 def check_with_all(request, spark, uri):
     table = KeptTable(uri)
-    check_rules(table)
     check_with_delta_rs(table)
     check_some_with_polars(request, table)
     check_with_delta_spark(spark, table, versions_of(request, table))

@@ -1,18 +1,13 @@
 """Compaction of logs in memory: of a record an append, whose content follows from its offset."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log.batch import MergedSegment, Segment, segment_name
 from kafka_on_spark.log.compactor import compact_replica
-from kafka_on_spark.log.replica_upkeep import plan_upkeep
-from kafka_on_spark.log.upkeep_work import Allowance
 from kafka_on_spark.metadata.partition import Compaction
-from tests.builders import address
-from tests.controller.rounds import Rounds
-from tests.fakes import MemoryReplicaFolders
 from tests.kept import KeyedRecord, kept_records
+from tests.log.upkeeping import Upkeeping
 
 BATCHES = 12
 KEY_COUNT = 3
@@ -96,7 +91,7 @@ class MemoryCompactor:
         )
 
 
-class Compacting(Rounds):
+class Compacting(Upkeeping):
     """A partition of three replicas, twelve committed batches, and a decision."""
 
     def __init__(self, *, below=10, tombstones=0, count=BATCHES, **configs):
@@ -106,34 +101,17 @@ class Compacting(Rounds):
             expiring_below=Offset(tombstones),
             tombstones_below=Offset(tombstones),
         )
-        super().__init__(configs={"cleanup.policy": "compact", **configs})
-        self.append(0, "a", count)
-        self.run()
+        super().__init__(count, configs={"cleanup.policy": "compact", **configs})
         self.decided = decided
         self.compactor = MemoryCompactor(self.segments)
 
-    def table(self, broker_id=1):
-        return self.replicas.open(address(broker_id, key=self.keys[0]))
-
     def order(self, broker_id=1, **fields):
-        [order] = [
-            each
-            for each in plan_upkeep(self.metadata.image, self.keys)
-            if each.address.broker_id == broker_id
-        ]
+        order = super().order(broker_id)
         partition = replace(order.partition, compaction=self.decided)
         return replace(order, partition=partition, **fields)
 
-    def compact(self, broker_id=1, *, order=None, **fields):
-        order = order or self.order(broker_id, **fields)
-        worker = SimpleNamespace(
-            compactor=self.compactor,
-            replicas=self.replicas,
-            segments=self.segments,
-            folders=MemoryReplicaFolders(self.roots),
-            clock=self.clock,
-        )
-        return compact_replica(order, worker, Allowance(order, self.clock))
+    def compact(self, broker_id=1, **fields):
+        return self.do(compact_replica, broker_id, **fields)
 
     def compact_at_last(self, **fields):
         """Give one order after the other; return how many it took."""

@@ -1,57 +1,27 @@
 """A partition in memory whose replicas merge, are damaged, made anew, and fetch from each other."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.fetch import FetchOrder
 from kafka_on_spark.log.merging import merge_replica
-from kafka_on_spark.log.replica_upkeep import plan_upkeep
-from kafka_on_spark.log.upkeep_work import Allowance
-from tests.builders import address
-from tests.controller.rounds import EPOCH, Rounds
-from tests.fakes import MemoryReplicaFolders, folder
+from tests.controller.rounds import EPOCH
+from tests.fakes import folder
+from tests.log.upkeeping import Upkeeping
 
 NEWEST = 10  # merge.min.lag.batches
 
 
-class Merging(Rounds):
-    """One partition of three replicas with `count` batches of one record, all committed."""
+class Merging(Upkeeping):
+    """What is merged, and what lies in the replicas' folders."""
 
     def __init__(self, count=32 + NEWEST, **options):
-        super().__init__(**options)
-        self.append(0, "a", count)
-        self.run()
-        self.folders = MemoryReplicaFolders(self.roots)
+        super().__init__(count, **options)
 
-    def table(self, broker_id):
-        return self.replicas.open(address(broker_id, key=self.keys[0]))
-
-    def order(self, broker_id, **fields):
-        [order] = [
-            each
-            for each in plan_upkeep(self.metadata.image, self.keys)
-            if each.address.broker_id == broker_id
-        ]
-        return replace(order, **fields)
-
-    def worker(self):
-        return SimpleNamespace(
-            compactor=None,
-            replicas=self.replicas,
-            segments=self.segments,
-            folders=self.folders,
-            clock=self.clock,
-        )
-
-    def merge(self, broker_id=1, *, order=None, **fields):
-        order = order or self.order(broker_id, **fields)
-        return merge_replica(order, self.worker(), Allowance(order, self.clock))
+    def merge(self, broker_id=1, **fields):
+        return self.do(merge_replica, broker_id, **fields)
 
     def write(self, broker_id, name, content):
         """Have a file in a replica's folder."""
-        place = address(broker_id, key=self.keys[0])
+        place = self.place(broker_id)
         self.roots[place.root].files[folder(place)][name] = content
 
     def damage(self, broker_id, number):
@@ -65,7 +35,7 @@ class Merging(Rounds):
         return [(each.base_offset, each.end_offset) for each in batches if each.producer is None]
 
     def files(self, broker_id):
-        place = address(broker_id, key=self.keys[0])
+        place = self.place(broker_id)
         return set(self.roots[place.root].files[folder(place)])
 
     def named(self, broker_id):
@@ -75,7 +45,7 @@ class Merging(Rounds):
 
 def made_anew(cluster, broker_id, end=0):
     """Make a replica again that has the log up to `end`, taken before its leader merged."""
-    place = address(broker_id, key=cluster.keys[0])
+    place = cluster.place(broker_id)
     leader = cluster.table(1).load()
     root = cluster.roots[place.root]
     root.tables.pop(folder(place))
@@ -89,21 +59,3 @@ def made_anew(cluster, broker_id, end=0):
     parts = [each for each in leader.batches if each.end_offset <= end]
     if parts:
         log.commit(state, operations.append_fetched(state, parts, leader_epoch=EPOCH))
-
-
-def fetch_out_of_sync(cluster, broker_id):
-    """Have a follower outside the ISR fetch; return its report."""
-    order = cluster.order(broker_id)
-    [result] = cluster._run_fetches(
-        [
-            FetchOrder(
-                key=order.key,
-                partition=replace(order.partition, isr=frozenset({1}), elr=frozenset()),
-                leader=order.leader,
-                follower=order.address,
-                fetch_bytes_max=10**6,
-            )
-        ]
-    )
-    [report] = result.report.followers
-    return report

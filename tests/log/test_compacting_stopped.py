@@ -4,25 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaOnSparkError
+from kafka_on_spark.base.errors import CommitOutcomeUnknownError, CorruptLogError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import compactor, operations
+from kafka_on_spark.log import compactor
 from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.state import LogChange
-from tests.builders import address, merged
+from tests.builders import address
 from tests.controller.rounds import EPOCH
 from tests.fakes import Fault, folder
 from tests.log.compacting import BATCHES, Compacting
-
-
-def test_a_replica_that_lacks_what_was_decided_on_waits():
-    cluster = Compacting(below=12)
-    state = cluster.table(3).load()
-    cluster.roots["memory://3"].roll_back(1)
-    assert cluster.table(3).load().log_end_offset < state.log_end_offset
-
-    assert cluster.compact(3).count == 0
-
 
 # fmt: off
 REFUSED = [
@@ -58,57 +48,6 @@ def _empty(state):
         log_end_offset=state.log_end_offset,
         leader_epoch=state.leader_epoch,
     )
-
-
-def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkeypatch):
-    """Such a segment is not known to be stable to this task (found by simulation)."""
-    monkeypatch.setattr(compactor, "GROUP_BYTES_MAX", 500)
-    cluster = Compacting()
-    table, order = cluster.table(), cluster.order()
-    state = table.load()
-    old = replace(
-        order.partition,
-        high_watermark=Offset(10),
-        high_watermark_chain=state.chain_at(Offset(10)),
-    )
-
-    def merge_above():
-        cluster.compactor.before_write = lambda: None
-        made = merged(state, 9, 12)
-        cluster.segments.put(address(1, key=cluster.keys[0]), made.segment)
-        parts = state.batches_between(Offset(9), Offset(12))
-        change = operations.replace_neighbours(
-            state,
-            parts,
-            made,
-            operation="merge",
-            leader_epoch=EPOCH,
-            stable_offset=Offset(12),
-        )
-        table.commit(state, change)
-
-    cluster.compactor.before_write = merge_above
-
-    assert cluster.compact(order=replace(order, partition=old)).is_left
-    assert table.load().compaction == CompactionProgress()
-
-
-def test_a_fence_that_rises_meanwhile_stops_it():
-    cluster = Compacting()
-
-    def adopt():
-        cluster.compactor.before_write = lambda: None
-        state = cluster.table().load()
-        change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
-        cluster.table().commit(state, change)
-
-    cluster.compactor.before_write = adopt
-
-    with pytest.raises(KafkaOnSparkError):
-        cluster.compact()
-
-    assert cluster.records() == list(range(BATCHES))
-    assert cluster.progress() == CompactionProgress()
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_BEFORE, Fault.CONFLICT])

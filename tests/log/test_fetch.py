@@ -13,16 +13,6 @@ from tests.builders import batch, partition
 from tests.fakes import FakeClock
 from tests.log.two_replicas import FOLLOWER, LEADER, ORDER, Two
 
-
-def test_a_follower_takes_what_it_lacks():
-    two = Two("5:abc", "5:a")
-
-    report = two.fetch(partition("1 2"))
-
-    assert report.followers[0].log_end_offset == 3
-    assert report.followers[0].counts_in(5)
-
-
 COMPACTED = CompactionProgress(compacted_below=Offset(2), finished_below=Offset(2))
 
 

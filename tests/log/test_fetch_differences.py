@@ -2,9 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import NO_ERROR
 from tests.builders import log, partition
-from tests.log.two_replicas import FOLLOWER, LEADER, Two
+from tests.log.two_replicas import Two
 
 
 @pytest.mark.parametrize("epoch", [4, 5])
@@ -49,40 +48,3 @@ def test_of_two_that_differ_the_one_without_what_is_committed_is_bad(isr, elr, r
     wrong = {1: 2, 2: 1}[right]
     assert {each.broker_id for each in (report.leader, *report.followers) if each.is_bad} == {wrong}
     assert not any(each.is_diverged for each in report.followers)
-
-
-def test_a_follower_that_is_ahead_of_an_old_state_of_its_leader_makes_none_bad():
-    """A twin brings the follower further while a task still has its old state of the leader."""
-    two = Two("5:abcd", "5:a")
-    old_state = two.replicas.open(LEADER).load()
-    follower = two.replicas.open(FOLLOWER)
-    first_state = follower.load()
-    two.write(LEADER, "5:abcdef", 5)
-    two.write(FOLLOWER, "5:abcdef", 5)
-    states = iter([first_state])
-    newest = follower.load
-    follower.load = lambda: next(states, None) or newest()
-    two.replicas.open = {LEADER: two.replicas.open(LEADER), FOLLOWER: follower}.__getitem__
-
-    report = two.fetch(partition("1 2"), leader_state=old_state)
-
-    assert not report.leader.is_bad
-    assert [each.is_bad for each in report.followers] == [False]
-
-
-def test_a_stale_state_of_a_follower_is_no_loss():
-    """Its log looks shorter than what is committed; it was called lost (found by simulation)."""
-    two = Two("5:abc", "5:a")
-    follower = two.replicas.open(FOLLOWER)
-    stale = follower.load()
-    two.write(FOLLOWER, "5:abc", 5)
-    states = iter([stale])
-    newest = follower.load
-    follower.load = lambda: next(states, None) or newest()
-    two.replicas.open = {LEADER: two.replicas.open(LEADER), FOLLOWER: follower}.__getitem__
-
-    committed = log("5:abc").chain_digest
-    report = two.fetch(partition("1 2", hw=3, hw_epoch=5, hw_chain=committed))
-
-    assert report.followers[0].error_code == NO_ERROR
-    assert report.followers[0].log_end_offset == 3

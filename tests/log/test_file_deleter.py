@@ -1,26 +1,21 @@
 """Cleaning of a replica's folder: what is listed first, and what the table says afterwards."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.file_deleter import clean_replica
-from kafka_on_spark.log.replica_upkeep import plan_upkeep
-from kafka_on_spark.log.upkeep_work import Allowance
-from tests.builders import address, segment
-from tests.controller.rounds import EPOCH, Rounds
-from tests.fakes import MemoryReplicaFolders, folder
+from tests.builders import segment
+from tests.controller.rounds import EPOCH
+from tests.fakes import folder
+from tests.log.upkeeping import Upkeeping
 
 DELAY_MS = 3_600_000
 
 
-class Cleaned(Rounds):
+class Cleaned(Upkeeping):
     """One partition; the folder of broker 1 is cleaned."""
 
-    def __init__(self, **options):
-        super().__init__(**options)
-        self.folders = MemoryReplicaFolders(self.roots)
-        self.address = address(1, key=self.keys[0])
+    def __init__(self):
+        super().__init__(0)
+        self.address = self.place()
         self.append(0, "a", count=3)
         self.named = self.names()
 
@@ -40,15 +35,7 @@ class Cleaned(Rounds):
         self.replicas.open(self.address).commit(self.state(), change)
 
     def clean(self, **fields):
-        order = replace(plan_upkeep(self.metadata.image, self.keys)[0], **fields)
-        worker = SimpleNamespace(
-            replicas=self.replicas,
-            segments=self.segments,
-            folders=self.folders,
-            compactor=None,
-            clock=self.clock,
-        )
-        return clean_replica(order, worker, Allowance(order, self.clock))
+        return self.do(clean_replica, **fields)
 
     def drop_below(self, offset, *, at_ms=0):
         before = {each.file_name for part in self.state().batches for each in part.segments}
@@ -82,12 +69,6 @@ def test_files_of_an_older_leadership_stay_while_an_append_stages_under_it():
 
     cluster.folders.now += 7
     assert cluster.clean().count == 2
-
-
-def staged_of(batch):
-    from kafka_on_spark.log.batch import StagedBatch
-
-    return StagedBatch(segments=batch.segments, partition_count=1)
 
 
 def test_a_file_that_comes_after_the_listing_is_not_judged():

@@ -1,7 +1,6 @@
 """Whatever writes a replica's producers file leaves out the ids that have expired."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +11,6 @@ from kafka_on_spark.log.fetch import FetchOrder, fetch
 from kafka_on_spark.log.producer_state import RegisteredProducers, fence_producer
 from kafka_on_spark.log.replica_upkeep import apply_log_start, plan_upkeep
 from kafka_on_spark.log.replicas import commit_decided
-from kafka_on_spark.log.upkeep_work import Allowance
 from tests.builders import address
 from tests.controller.rounds import EPOCH
 from tests.log.compacting import Compacting
@@ -58,10 +56,7 @@ def drop(cluster, broker_id=1):
 
 def drop_by_upkeep(cluster, registered):
     order = cluster.order(1, partition=drop(cluster), registered=registered)
-    worker = SimpleNamespace(
-        replicas=cluster.replicas, segments=None, folders=None, compactor=None, clock=cluster.clock
-    )
-    assert apply_log_start(order, worker, Allowance(order, cluster.clock)).count == 10
+    assert cluster.do(apply_log_start, order=order).count == 10
 
 
 def drop_by_fetch(cluster, registered):

@@ -1,7 +1,6 @@
 """Hashes of whole columns, against Kafka's vectors and plain-Python references."""
 
 import struct
-from functools import cache
 from random import Random
 
 import numpy as np
@@ -72,29 +71,14 @@ def test_columns_hash_as_their_rows(length_max):
     assert murmur64a(column).tolist() == [murmur64a_of(each) for each in data]
 
 
-LONG = Random(0).randbytes(2**19 + 2**18 + 5)
-
-
-@cache
-def hash_of_long(reference):
-    return reference(LONG)
-
-
-def hash_of_long_or(reference, data):
-    """Return a row's hash by a reference, which takes a third of a second for the long one: once."""
-    return hash_of_long(reference) if data == LONG else reference(data)
-
-
-@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 66, 200])
-def test_long_rows_among_short_ones_hash_as_they_do_alone(count):
+def test_long_rows_among_short_ones_hash_as_they_do_alone():
     """Some are longer than what Python takes at once."""
-    data = random_bytes(Random(count), count, 50)
-    data[count // 2] = LONG
-    data[-1] = Random(1).randbytes(1003)
+    data = random_bytes(Random(1), 66, 50)
+    data[33], data[-1] = Random(0).randbytes(2**19 + 2**18 + 5), Random(1).randbytes(1003)
     column = pa.array(data, pa.binary())
 
-    assert murmur2(column).tolist() == [hash_of_long_or(murmur2_of, each) for each in data]
-    assert murmur64a(column).tolist() == [hash_of_long_or(murmur64a_of, each) for each in data]
+    assert murmur2(column).tolist() == [murmur2_of(each) for each in data]
+    assert murmur64a(column).tolist() == [murmur64a_of(each) for each in data]
 
 
 def test_column_without_rows_or_bytes():
@@ -151,17 +135,8 @@ def columns(records):
     return pa.RecordBatch.from_pylist(records, RECORD_SCHEMA)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_records_digest_as_the_format_says(seed):
-    records = random_records(Random(seed), 60)
-
-    digests = record_digests(columns(records))
-
-    assert digests.tolist() == [digest_of(each) for each in records]
-
-
-@pytest.mark.parametrize("start, length", [(0, 0), (3, 5), (59, 1), (60, 0), (1, 59)])
-def test_sliced_records_digest_as_their_rows(start, length):
+@pytest.mark.parametrize("start, length", [(0, 60), (0, 0), (3, 5), (59, 1), (60, 0), (1, 59)])
+def test_records_digest_as_the_format_says_also_of_a_slice(start, length):
     records = random_records(Random(7), 60)
 
     digests = record_digests(columns(records).slice(start, length))
@@ -173,9 +148,7 @@ def test_sliced_records_digest_as_their_rows(start, length):
 def test_records_without_any_header_digest_as_the_format_says():
     records = [{**each, "headers": None} for each in random_records(Random(3), 5)]
 
-    digests = record_digests(columns(records))
-
-    assert digests.tolist() == [digest_of(each) for each in records]
+    assert record_digests(columns(records)).tolist() == [digest_of(each) for each in records]
 
 
 def test_null_and_empty_are_different_records():
@@ -190,7 +163,7 @@ def test_null_and_empty_are_different_records():
     assert len(set(record_digests(columns(records)).tolist())) == 4
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_sum_depends_on_no_order_and_no_split(seed):
     random = Random(seed)
     records = random_records(random, 40)

@@ -57,13 +57,3 @@ def test_of_every_small_log_the_compactor_keeps_what_the_model_says():
         for decided in all_decisions(size):
             left = kept_by_compactor(records, **decided)
             assert left == kept_records(records, **decided), (text, decided)
-
-
-def test_each_key_has_its_last_value_after_every_decision_and_no_other():
-    for text, size in all_small_logs():
-        true = {each.key: each for each in log_of(text) if each.key}
-        values = {key: each.offset for key, each in true.items() if not each.is_tombstone}
-        for decided in all_decisions(size):
-            last = {each.key: each for each in kept_records(log_of(text), **decided) if each.key}
-            found = {key: each.offset for key, each in last.items() if not each.is_tombstone}
-            assert found == values, (text, decided)

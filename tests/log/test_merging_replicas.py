@@ -1,18 +1,12 @@
 """Merging of one replica: what is committed, after which outcome again, and what is left alone."""
 
-from dataclasses import replace
-
 import pytest
 
 from kafka_on_spark.base import merge_tiers
-from kafka_on_spark.base.errors import CommitOutcomeUnknownError
-from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.replicas import commit_staged
 from tests.builders import NOW_MS, address, staged
 from tests.controller.rounds import EPOCH
-from tests.fakes import Fault
 from tests.log.merging import NEWEST, Merging, made_anew
 
 
@@ -30,34 +24,6 @@ def test_neighbours_become_one_and_the_newest_stay():
     assert after.batches[0].segment.epoch_in_name == EPOCH
 
 
-def test_nothing_is_merged_above_the_high_watermark():
-    cluster = Merging(10)
-    cluster.append(0, "b", 50)
-
-    assert cluster.merge().count == 0
-
-    cluster.run()
-    assert cluster.merge().count == 1
-
-
-# fmt: off
-FENCES = [
-    pytest.param(EPOCH + 1, id="a later leadership"),
-    pytest.param(EPOCH - 1, id="not yet under the image's"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("fence", FENCES)
-def test_nothing_is_merged_under_another_fence_than_the_images(fence):
-    cluster = Merging()
-    order = cluster.order(1)
-    asked = replace(order, partition=replace(order.partition, leader_epoch=LeaderEpoch(fence)))
-
-    assert cluster.merge(order=asked).count == 0
-    assert len(cluster.spans(1)) == 42
-
-
 def test_a_log_that_is_another_under_the_same_fence_is_not_merged():
     """Its leader's disk went back since: past an older high watermark only epochs would tell."""
     cluster = Merging()
@@ -72,27 +38,6 @@ def test_a_log_that_is_another_under_the_same_fence_is_not_merged():
     assert log.load().log_end_offset == cluster.order(3).partition.high_watermark
     assert cluster.merge(3).count == 0
     assert cluster.merge(1).count == 1
-
-
-def test_a_merge_that_lost_a_race_is_committed_again_on_what_won():
-    cluster = Merging()
-    cluster.roots["memory://1"].faults.extend([Fault.CONFLICT, Fault.CONFLICT])
-
-    assert cluster.merge().count == 1
-    assert len(cluster.spans(1)) == 11
-
-
-@pytest.mark.parametrize("fault, left", [(Fault.LOST_ANSWER, 11), (Fault.LOST_BEFORE, 42)])
-def test_after_an_unknown_outcome_the_next_visit_goes_on_from_what_the_table_says(fault, left):
-    cluster = Merging()
-    cluster.roots["memory://1"].faults.append(fault)
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        cluster.merge()
-
-    assert len(cluster.spans(1)) == left
-    cluster.merge()
-    assert len(cluster.spans(1)) == 11
 
 
 @pytest.mark.parametrize("bytes_max", [None, 1])
@@ -172,41 +117,3 @@ def test_a_dry_run_says_what_is_due_and_a_spent_allowance_leaves_it():
 
     rest = cluster.merge()
     assert (rest.count, rest.is_left, len(cluster.spans(1))) == (1, False, 12)
-
-
-def test_what_is_merged_is_merged_again_a_tier_higher():
-    cluster = Merging(32 * 32 + NEWEST)
-
-    assert cluster.merge().count == 33
-    assert cluster.spans(1)[0] == (0, 1024)
-
-
-def test_an_append_of_unknown_outcome_is_found_after_its_batch_was_merged():
-    """Its files' names are gone with the header: put again it would stand twice."""
-    cluster = Merging(31)
-    log, place = cluster.table(1), address(1, key=cluster.keys[0])
-    batch, puts = staged("late", epoch=EPOCH), []
-    cluster.segments.put(place, batch.segments[0])
-    cluster.roots["memory://1"].faults.append(Fault.LOST_ANSWER)
-
-    def again():
-        return commit_staged(
-            log,
-            batch,
-            log.load(),
-            leader_epoch=EPOCH,
-            now_ms=NOW_MS,
-            puts=puts,
-            read_borders=lambda merged: cluster.segments.borders(place, merged),
-        )
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        again()
-    cluster.append(0, "b", NEWEST)
-    cluster.run()
-    assert cluster.merge().count == 1
-
-    found = again()
-
-    assert (found.batch.base_offset, found.batch.end_offset) == (31, 32)
-    assert log.load().log_end_offset == 42

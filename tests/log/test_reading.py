@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.errors import (
-    InvalidRequestError,
     KafkaStorageError,
     OffsetOutOfRangeError,
-    UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.read_order import after_others, plan_reads, replicas_to_read
@@ -33,13 +31,6 @@ def test_a_suspect_is_read_after_all_others():
     order = after_others(orders[0], frozenset({uuid_on(1), "an earlier one"}))
 
     assert [each.broker_id for each in order.candidates] == [2, 1]
-
-
-def test_a_partition_or_an_offset_that_is_none_is_refused():
-    with pytest.raises(UnknownTopicOrPartitionError):
-        planned(end={7: 1})
-    with pytest.raises(InvalidRequestError):
-        planned(end={0: "end"})
 
 
 def replicas_of(**logs):

@@ -75,13 +75,6 @@ def test_batches_between_are_those_that_hold_any_of_the_range():
     assert checked == 28
 
 
-def test_a_log_is_checked_from_any_batch_on_behind_the_digest_of_the_one_before():
-    state = log("0:abcdef")
-
-    for checked in range(8):
-        check_log(state, checked=checked)
-
-
 ONE = batch("a", 4, "2 1", epoch=3, producer=stamp(1, producer='p"\u00fc\ud800'))
 
 

@@ -19,23 +19,13 @@ from kafka_on_spark.log.view_table import (
 )
 from kafka_on_spark.store.roots import StorageOptions
 from tests.builders import NOW_MS, address, log, partition
+from tests.log.test_reading import replicas_of
 
 EVER = TimeRange()
 # Records 0-2, 3-4, 5-8: one segment each, of the time NOW_MS and a microsecond a record.
-LOG = log("0:aaabbcccc")
-
-
-class Replicas:
-    """Replicas of one partition by broker, each with its log."""
-
-    def __init__(self, **states):
-        self.states = {int(name[1:]): state for name, state in states.items()}
-
-    def open(self, where):
-        class Opened:
-            load = staticmethod(lambda: self.states[where.broker_id])
-
-        return Opened()
+TEXT = "0:aaabbcccc"
+LOG = log(TEXT)
+BOTH = replicas_of(on_1=TEXT, on_2=TEXT)
 
 
 def order(start, end, *brokers):
@@ -61,7 +51,7 @@ def all_there(where, segment):
 
 def test_a_file_that_no_replica_has_is_an_error_that_gives_each_reason():
     with pytest.raises(KafkaStorageError) as caught:
-        files_of(order(0, 9, 1, 2), Replicas(b1=LOG, b2=LOG), lambda where, segment: False, EVER)
+        files_of(order(0, 9, 1, 2), BOTH, lambda where, segment: False, EVER)
 
     assert "offsets 0 to 9 of orders-0 can't be read from any replica" in str(caught.value)
     assert "broker 1: a segment is missing" in str(caught.value)
@@ -82,7 +72,7 @@ def test_a_whole_file_is_there_and_as_long_as_the_log_says(tmp_path):
 
 
 def test_a_replica_that_lacks_committed_records_is_passed_over():
-    files = files_of(order(0, 9, 1, 2), Replicas(b1=log("0:aaa"), b2=LOG), all_there, EVER)
+    files = files_of(order(0, 9, 1, 2), replicas_of(on_1="0:aaa", on_2=TEXT), all_there, EVER)
 
     assert {file.address.broker_id for file in files} == {2}
 
@@ -111,7 +101,7 @@ def test_only_files_that_may_have_records_of_the_time_are_taken_and_sized(start,
 
     first = NOW_MS * 1000
     times = TimeRange(*(None if each is None else first + each for each in (start, end)))
-    files = files_of(order(0, 9), Replicas(b1=LOG), is_whole, times)
+    files = files_of(order(0, 9), BOTH, is_whole, times)
 
     assert [file.base_offset for file in files] == bases
     assert len(sized) == len(bases)
@@ -123,8 +113,8 @@ def test_a_moment_without_a_time_zone_is_refused():
 
 
 def test_files_that_are_read_alike_are_one_branch():
-    whole = files_of(order(0, 9), Replicas(b1=LOG), all_there, EVER)
-    cut = files_of(order(1, 9), Replicas(b1=LOG), all_there, EVER)
+    whole = files_of(order(0, 9), BOTH, all_there, EVER)
+    cut = files_of(order(1, 9), BOTH, all_there, EVER)
     stamped = [replace(each, batch=replace(each.batch, has_append_time=True)) for each in whole]
 
     assert branches_of(whole) == [Branch()]

@@ -9,32 +9,21 @@ from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.observe.replicas import describe_logs, description_task
-from tests.controller.rounds import Rounds
-from tests.fakes import MemoryReplicaFolders
+from tests.log.upkeeping import Upkeeping
 from tests.metadata.changes import changed
 
 
-class Told(Rounds):
+class Told(Upkeeping):
     """Partitions of three replicas, `count` batches of one record each, all committed."""
 
     def __init__(self, count=5, **options):
-        super().__init__(**options)
-        self.began_ms = self.clock.now_ms()
-        if count:
-            self.append(0, "a", count)
-            self.run()
-        self.folders = MemoryReplicaFolders(self.roots)
-        self.worker = SimpleNamespace(
-            replicas=self.replicas,
-            segments=self.segments,
-            folders=self.folders,
-            compactor=None,
-            clock=self.clock,
-        )
+        super().__init__(count, **options)
+        # Committed in the moment in which it was made.
+        self.began_ms = self.table().load().batches[0].appended_at_ms if count else None
 
     def logs(self, image: MetadataImage | None = None):
         return self.described(
-            lambda orders: [description_task(each, self.worker) for each in orders], image
+            lambda orders: [description_task(each, self.worker()) for each in orders], image
         )
 
     def described(self, describe, image: MetadataImage | None = None):

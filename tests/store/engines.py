@@ -29,7 +29,6 @@ from kafka_on_spark.store.delta.delta_files import (
     log_folder,
 )
 from kafka_on_spark.store.roots import RootFiles
-from tests.store.delta_protocol import broken_rules
 from tests.store.tables import OPTIONS, opened
 
 DRAWN_MAX = 10
@@ -109,16 +108,7 @@ def _first_version(commits, checkpoints, newest):
     return 0 if first == 0 else min(each for each in checkpoints if each >= first)
 
 
-# Delta-rs, and Delta's rules
-
-
-def check_rules(table):
-    """Check each of our commits by Delta's rules for writers of version 2."""
-    columns = DeltaTable(table.uri).metadata().partition_columns
-    for version in range(table.first, table.newest + 1):
-        content = table.content(version)
-        if content and b'"writeId"' in content:
-            assert broken_rules(version, content, columns) == [], content
+# Delta-rs
 
 
 def check_with_delta_rs(table, versions=None):

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.base.errors import NO_ERROR, KafkaOnSparkError
-from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.probes import ProbeResult, count_probes
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.metadata_service import MetadataService, count_decisions
@@ -12,12 +11,10 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     MetadataBatch,
     PartitionChangeRecord,
-    PartitionRecord,
     Stamp,
     TopicRecord,
 )
 from kafka_on_spark.store.counts import (
-    BEGUN,
     COMMIT_MS,
     COMMITS,
     OTHERS,
@@ -27,8 +24,6 @@ from kafka_on_spark.store.counts import (
 )
 from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
-
-KEY = PartitionKey(TOPIC_ID, 0)
 
 
 @pytest.fixture
@@ -76,29 +71,6 @@ def test_each_commit_is_counted_by_its_outcome_and_timed(clock, counts, fault, o
     assert counted == outcomes
     [times] = [each for each in counts.metrics() if each.name == COMMIT_MS.name]
     assert times.value == sum(outcomes.values())
-
-
-def test_what_stood_in_the_log_before_this_process_is_not_counted(clock, counts):
-    log = MemoryMetadataLog()
-    other = MetadataService(log, clock, random=lambda: 0.0)
-    registered = PartitionRecord(
-        topic="t", topic_id="id of t", partition=0, registration=partition("1 2 3", hw=0)
-    )
-    other.submit(topic("t"), timeout_ms=1000)
-    other.submit(lambda image: ControllerResult([registered], None), timeout_ms=1000)
-    shrinks = ControllerResult([changed(isr="1 2", topic_id="id of t")], None)
-    grows = ControllerResult([changed(isr="1 2 3", topic_id="id of t")], None)
-    other.submit(lambda image: shrinks, timeout_ms=1000)
-
-    service = MetadataService(log, clock, random=lambda: 0.0, counts=counts)
-    service.catch_up()
-    assert found(counts) == {}
-
-    other.catch_up()
-    other.submit(lambda image: grows, timeout_ms=1000)
-    service.catch_up()
-    service.catch_up()
-    assert found(counts) == {("IsrExpands",): 1}
 
 
 def changed(topic_id=TOPIC_ID, isr=None, **fields):
@@ -172,15 +144,3 @@ def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
     counts.keep_only([TOPIC], [1, 2, 3])
 
     assert found(counts) == {("BytesIn", TOPIC): 2, ("BytesIn", OTHERS): 2, ("failures", "1"): 0}
-
-
-def test_counts_whose_labels_are_known_begin_at_0(clock):
-    counts = Counts(clock.monotonic_ms, BEGUN)
-    before = image_of(partition("1 2 3"))
-    [batch] = decided(before, changed(leader=2, unclean_generation=1))
-
-    assert found(counts)["UncleanLeaderElections",] == 0
-    assert found(counts)["commits", "unknown"] == 0
-    count_decisions(counts, before, [batch], before.replay(batch))
-    assert found(counts)["UncleanLeaderElections",] == 1
-    assert found(counts)["IsrShrinks",] == 0

@@ -40,19 +40,6 @@ def test_an_operation_may_compute_for_longer_than_a_touch_of_its_root_may_take()
     assert within("/a", work) == "done"
 
 
-def test_an_operation_hangs_with_one_touch_of_its_root(hang: threading.Event) -> None:
-    with pytest.raises(KafkaStorageError, match=r"^/op does not answer"):
-        within("/op", lambda: within("/op/table", hang.wait, SHORT))
-
-
-def test_the_root_that_hangs_is_the_one_that_is_named(hang: threading.Event) -> None:
-    def copy() -> None:
-        within("/target", lambda: within("/target1", hang.wait, SHORT), 60.0)
-
-    with pytest.raises(KafkaStorageError, match=r"^/target1 does not answer"):
-        within("/target", copy)
-
-
 class HeldClock:
     """A clock that stands until the test moves it, in the place of the module `time`."""
 

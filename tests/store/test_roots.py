@@ -11,8 +11,6 @@ import pytest
 
 from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
-    DuplicateBrokerRegistrationError,
-    InconsistentClusterIdError,
     InvalidRootError,
     KafkaOnSparkError,
     KafkaStorageError,
@@ -213,14 +211,6 @@ def test_longest_prefix_decides_whose_credentials_a_url_gets():
 # fmt: on
 
 
-def test_options_survive_pickling_and_compare_by_value():
-    options = StorageOptions(SECRETS)
-
-    assert pickle.loads(pickle.dumps(options)) == options
-    assert hash(pickle.loads(pickle.dumps(options))) == hash(options)
-    assert options != StorageOptions()
-
-
 @pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError])
 def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, caplog, kind):
     def tell(*args, **kwargs):
@@ -257,23 +247,6 @@ def test_new_root_gets_an_identity_and_nothing_else(root):
     assert (identity.cluster_id, identity.broker_id) == ("a-cluster", 1)
     assert [path.name for path in (root / "new").iterdir()] == [META_PROPERTIES]
     assert RootIdentity("a-cluster", BrokerId(1), identity.directory_id) == identity
-
-
-@pytest.mark.parametrize(
-    "others, error",
-    [
-        ({"cluster_id": "other"}, InconsistentClusterIdError),
-        ({"broker_id": 2}, DuplicateBrokerRegistrationError),
-    ],
-)
-def test_root_of_another_owner_is_refused_and_left_alone(root, others, error):
-    prepare(root, **others)
-    before = (root / META_PROPERTIES).read_bytes()
-
-    with pytest.raises(error, match="of its own"):
-        prepare(root)
-
-    assert (root / META_PROPERTIES).read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -326,14 +299,6 @@ def test_place_that_can_not_be_a_root_is_refused_in_one_sentence(root, place):
 
     assert given in refusal.value.message
     assert "\n" not in refusal.value.message
-
-
-def test_probe_of_a_healthy_root_leaves_nothing_behind(root):
-    identity = prepare(root)
-
-    probe_root(str(root), identity.directory_id, OPTIONS)
-
-    assert [path.name for path in root.iterdir()] == [META_PROPERTIES]
 
 
 SENTENCES = {

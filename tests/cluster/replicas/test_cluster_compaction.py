@@ -82,6 +82,8 @@ def test_a_compacted_log_keeps_the_last_value_of_each_key_at_its_offset(disks):
     cluster.maintain()
 
     assert read(cluster) == [(3, "c", "1"), (4, "b", "2"), (5, "a", "3")]
+    some = cluster.read("prices", start={0: 4}, end={0: 5})
+    assert some.column("offset").to_pylist() == [4]  # by its offset, not by its place in the file
     assert registered(cluster).compacted_below == 6
     check_equal(cluster, whole)
     assert cluster.fsck().findings == ()

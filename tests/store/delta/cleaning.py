@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.store.delta import delta_log, log_cleaning
-from kafka_on_spark.store.delta.delta_files import checkpoint_version, commit_version
+from kafka_on_spark.store.delta.delta_files import commit_version
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.tables import OPTIONS, create, damages_of, live, names_in_log, opened
@@ -37,10 +37,6 @@ def copied(lived, uri):
 
 def commits_of(uri):
     return [each for each in map(commit_version, names_in_log(uri)) if each is not None]
-
-
-def checkpoints_of(uri):
-    return [each for each in map(checkpoint_version, names_in_log(uri)) if each is not None]
 
 
 def clean(uri):

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from tests.store.delta.cleaning import shorten
-from tests.store.engines import KeptTable, check_rules, check_with_delta_rs
+from tests.store.engines import KeptTable, check_with_delta_rs
 
 DRAWN_BY_DELTA_RS = 2
 
@@ -37,7 +37,6 @@ def _is_sound(uri, damaged, seed):
         if damaged is None or re.search(damaged.args[0], error.message) is None:
             raise
         return False
-    check_rules(table)
     check_with_delta_rs(table, None if seed is None else table.versions(seed, DRAWN_BY_DELTA_RS))
     return True
 

@@ -49,16 +49,6 @@ def test_commits_stay_above_a_thousand_below_the_newest_and_the_third_newest_che
     assert first_kept(checkpoints) == first_kept(reversed(checkpoints)) == first
 
 
-def test_checkpoints_stay_as_long_as_commits_so_that_the_table_opens_at_each(monkeypatch):
-    monkeypatch.setattr("kafka_on_spark.store.delta.log_cleaning.COMMITS_KEPT", 1000)
-    checkpoints = range(100, 5001, 100)
-
-    kept = [each for each in checkpoints if each >= first_kept(checkpoints)]
-
-    assert kept == list(range(first_kept(checkpoints), 5001, 100))
-    assert len(kept) == 11
-
-
 def test_commits_also_stay_for_two_minutes_by_the_times_of_the_root(uncleaned, uri, monkeypatch):
     """The root's clock was an hour ahead at first."""
     monkeypatch.setattr("kafka_on_spark.store.delta.log_cleaning.COMMITS_KEPT_MS", 120_000)

@@ -105,7 +105,6 @@ class FaultyS3:
         faults: Orders that are still open.
         struck: The faults that were met, in order.
         requests: Method and path of each request, in order.
-        at_once_max: How many requests it was asked at one time, at most.
         asking: The requests among them that send their body only once they are told to.
         before_put: What to do once, before the next commit is put.
         is_conditional: Whether ``If-None-Match`` is honoured.
@@ -115,14 +114,12 @@ class FaultyS3:
         key_id: Whom it knows: everybody else is denied.
         storm: Kinds that strike in turn, one in each `storm_every` requests.
         latency_s: How long each request takes before it is looked at.
-        late_until: What a late request waits for; None: some time after the client's timeout.
     """
 
     endpoint: str = ""
     faults: list[Fault] = field(default_factory=list)
     struck: list[Kind] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
-    at_once_max: int = 0
     asking: list[str] = field(default_factory=list)
     before_put: Callable[[], Any] | None = None
     is_conditional: bool = True
@@ -132,11 +129,9 @@ class FaultyS3:
     storm: tuple[Kind, ...] = ()
     storm_every: int = 7
     latency_s: float = 0.0
-    late_until: threading.Event | None = None
     _put: set[str] = field(default_factory=set)
     _looks: Counter[str] = field(default_factory=Counter)
     _looked: threading.Condition = field(default_factory=threading.Condition)
-    _at_once: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _app: Any = field(default_factory=_application)
 
@@ -203,16 +198,6 @@ class FaultyS3:
         return f"Credential={self.key_id}/" in environ.get("HTTP_AUTHORIZATION", "")
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        with self._lock:
-            self._at_once += 1
-            self.at_once_max = max(self.at_once_max, self._at_once)
-        try:
-            return self._answer(environ, start)
-        finally:
-            with self._lock:
-                self._at_once -= 1
-
-    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         time.sleep(self.latency_s)
         # The next request on a connection stands behind this one's body.
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -222,7 +207,7 @@ class FaultyS3:
             act, self.before_put = self.before_put, None
             act()
         if kind is Kind.LATE:
-            self._wait_for_the_late()
+            time.sleep(HANG_SECONDS)
         if kind is Kind.SLOW:
             time.sleep(0.3)
         answer = _Answer()
@@ -238,12 +223,6 @@ class FaultyS3:
             return [b""]
         start(*answer.parts)
         return [body]
-
-    def _wait_for_the_late(self) -> None:
-        if self.late_until is None:
-            time.sleep(HANG_SECONDS)
-        else:
-            self.late_until.wait()
 
     def _process(self, environ: dict[str, Any], answer: "_Answer") -> bytes:
         if not self.is_conditional:
