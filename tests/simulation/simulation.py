@@ -61,10 +61,9 @@ class Outcome:
     script: list[Decision]
     violation: str | None
     message: str
-    seen: Counter[str]
+    met: Counter[str]
     calls: int
     simulation: "Simulation"
-    simulated_ms: float
 
     @property
     def trace_hash(self) -> str:
@@ -78,6 +77,7 @@ class Simulation:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.script: list[Decision] = []
+        self.met: Counter[str] = Counter()
         self._rng = random.Random(f"run/{plan.seed}")
         self._rates = (*plan.events.items(), *_HEALING_RATES)
         self._call_faults = _met_by(plan)
@@ -87,7 +87,7 @@ class Simulation:
         self._weights: dict[str, float] = {}
         disks = Disks()
         self.world = _world_of(plan, disks)
-        self.checker = Checker(disks, self.world.seen)
+        self.checker = Checker(disks)
         self.workers = Workers(self.world, plan.seed, random.Random(f"skews/{plan.seed}"))
         self.faults = Faults(
             plan, self.world, self.checker.ledger, self._all_nodes, self._make_again
@@ -193,7 +193,7 @@ class Simulation:
             for node in self._all_nodes():
                 node.is_frozen = False
         elif self.faults.do((name, *about)):
-            self.world.seen[f"fault: {name}"] += 1
+            self.met[name] += 1
         self._restart_ended()
 
     def _resume(self, name: str, fault: str) -> None:
@@ -202,7 +202,7 @@ class Simulation:
             return
         met = fault if fault in CALL_FAULTS.get(task.operation, ()) else None
         if met:
-            self.world.seen[f"fault: {met}"] += 1
+            self.met[met] += 1
         self.world.scheduler.resume(task, met)
 
     def _start_again(self, node_name: str) -> None:
@@ -210,7 +210,7 @@ class Simulation:
         program = program_of(node_name)
         node = self._nodes.get(node_name)
         if node is not None and node.is_alive and program in self._programs:
-            self.world.seen["fault: second driver"] += 1
+            self.met["second driver"] += 1
             node.was_frozen = True
             self._start(program)
 
@@ -377,8 +377,7 @@ def simulate(plan: Plan) -> Outcome:
         script=simulation.script,
         violation=violation,
         message=message,
-        seen=world.seen,
+        met=simulation.met,
         calls=world.scheduler.calls,
         simulation=simulation,
-        simulated_ms=world.scheduler.now_ms,
     )

@@ -13,7 +13,7 @@ from tests.simulation.simulation import simulate
 SEEDS = (5, 21, 24)
 """Of few steps, with calls that hang, and with commits that are cleaned."""
 
-MET = {"fault: hung", "commit counted and cleaned"}
+MET = {"hung", "asleep"}
 
 PRINT_HASHES = """
 import logging
@@ -37,11 +37,11 @@ def test_the_same_seed_is_the_same_run(seed):
     assert first.calls > 200
     assert second.script == first.script
     assert second.trace_hash == first.trace_hash
-    assert second.seen == first.seen
+    assert second.met == first.met
 
 
 def test_the_seeds_meet_what_takes_turns_of_its_own():
-    assert {name for seed in SEEDS for name, count in first_run(seed).seen.items() if count} >= MET
+    assert {name for seed in SEEDS for name in first_run(seed).met} >= MET
 
 
 def test_a_seed_is_the_same_run_in_every_process():

@@ -5,13 +5,12 @@ own about tables: those are in invariants.py and registers.py.
 """
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.base.ids import LOST, PartitionKey
+from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.fsck.metadata_checks import MetadataReplay, MetadataRows
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import LogChange, ReplicaState, batch_digests
@@ -25,7 +24,6 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     encode,
 )
-from kafka_on_spark.metadata.reports import is_under_min_isr
 from tests.simulation.checks import compaction, invariants, merging, producers, registers
 from tests.simulation.checks.compaction import compacted_to, left_of
 from tests.simulation.checks.controllers import check_controllers
@@ -55,8 +53,8 @@ if TYPE_CHECKING:
 
 
 class Checker(History):
-    def __init__(self, disks: Disks, seen: Counter[str]) -> None:
-        super().__init__(Ledger(disks, seen=seen), seen)
+    def __init__(self, disks: Disks) -> None:
+        super().__init__(Ledger(disks))
         self.passes: Passes | None = None
         self._replay = MetadataReplay()
         self._first_batch: MetadataBatch | None = None
@@ -66,7 +64,6 @@ class Checker(History):
         after = table.state
         identity = table.identity
         key = PartitionKey(identity.topic_id, identity.partition)
-        self._count_commit(key, before, after, change)
         if after.log_end_offset < before.log_end_offset:
             table.verified = min(table.verified, after.log_end_offset)
         self._note_appended(key, table, before, change)
@@ -129,34 +126,16 @@ class Checker(History):
             and partition.uuid_of(identity.broker_id) == identity.replica_uuid
         )
 
-    def _count_commit(
-        self, key: PartitionKey, before: ReplicaState, after: ReplicaState, change: LogChange
-    ) -> None:
-        self._seen[f"commit: {change.operation}"] += 1
-        if change.operation == "adopt" and after.log_end_offset < before.log_end_offset:
-            self._seen["truncation"] += 1
-            self._seen["records truncated"] += before.log_end_offset - after.log_end_offset
-        self._seen["cut inside a merged segment"] += (
-            change.operation == "adopt" and change.adds != ()
-        )
-        partition = self.ledger.image.partition(key)
-        if change.operation == "append" and partition is not None:
-            if is_under_min_isr(self.ledger.image, key.topic_id, partition):
-                self._seen["append while the high watermark is frozen"] += 1
-            if change.adds[0].leader_epoch < partition.leader_epoch:
-                self._seen["append by a deposed leader"] += 1
-
     def on_remove(self, place: str) -> None:
         """Check one removal of a replica's folder."""
         removed_is_unassigned(self.ledger, place)
         removed_is_not_waited_for(self.ledger, *replica_at(place))
-        self._seen["table removed"] += 1
 
     def on_metadata(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
     ) -> None:
         self._audit_metadata()
-        check_controllers(before, batch, self._seen)
+        check_controllers(before, batch)
         comes_back_above_what_stands(self.ledger, before, batch)
         expired_is_silent(self.ledger, before, batch, self.true_now_ms())
         if self.passes is not None:
@@ -211,30 +190,6 @@ class Checker(History):
         invariants.committed_prefix(ledger, key, new)
         invariants.leader_completeness(ledger, key, new)
         invariants.not_ahead(ledger, key, new)
-        self._count_change(old, new, after)
-
-    def _count_change(
-        self, old: PartitionRegistration, new: PartitionRegistration, after: MetadataImage
-    ) -> None:
-        seen = self._seen
-        if new.leader_epoch > old.leader_epoch and new.leader is not None:
-            seen["election"] += 1
-            if new.leader not in old.isr:
-                seen["election outside the ISR"] += 1
-            is_raised = new.leader == old.leader and new.replicas == old.replicas
-            seen["leader epoch raised where logs diverge"] += is_raised
-        if new.leader is None and old.leader is not None:
-            seen["offline partition"] += 1
-        seen["ISR shrink"] += len(old.isr - new.isr) > 0
-        seen["ISR expand"] += len(new.isr - old.isr) > 0
-        lost = [each == LOST for each in new.directories].count(True)
-        seen["replica lost"] += lost > [each == LOST for each in old.directories].count(True)
-        for place, uuid in enumerate(new.replica_uuids):
-            seen["replica created again"] += uuid != old.replica_uuids[place]
-        for broker_id in sorted(new.isr - old.isr):
-            seen["resync"] += new.uuid_of(broker_id).startswith("renewed")
-            seen["wiped root handled"] += after.brokers[broker_id].broker_epoch > 0
-        seen["unclean generation"] += new.unclean_generation > old.unclean_generation
 
     def _vouched(self, key: PartitionKey, new: PartitionRegistration) -> ReplicaState | None:
         """Return a log whose chain is the registered one, of a replica that is known complete."""
@@ -292,7 +247,6 @@ class Checker(History):
         is_unknown = value not in self.ledger.idempotent or self.ledger.is_forgotten(log, value)
         if known < log_start and is_unknown:
             # Without a producer an append is known by its files, and those were deleted.
-            self._seen["appended again after its records were deleted"] += 1
             known = log.offset_of[value] = offset
         if known == offset and value in self.ledger.newest_run:
             log.run_of[value] = self.ledger.newest_run[value]
@@ -366,7 +320,6 @@ class Checker(History):
             each: (mark, self.ledger.image.producers.get(each, 0)) for each in log.sequences
         }
         log.restart(found + [NOBODY_HAS] * (mark - len(found)))
-        self._seen["records lost by unclean elections"] += mark < old.high_watermark
         # Of deleted records only the producers' counters know, which the new leader may lack.
         first = new.log_start_offset
         if table is not None:
@@ -376,7 +329,6 @@ class Checker(History):
             self.ledger.home_of.pop(value, None)
         log.offset_of = kept_values
         kept = {at: value for at, value in log.acked.items() if log.offset_of.get(value) == at}
-        self._seen["acked records lost by unclean elections"] += len(log.acked) - len(kept)
         log.acked, log.last_acked = kept, max(kept, default=-1)
         log.high_watermark_read = min(log.high_watermark_read, mark)
         log.unclean_generation = new.unclean_generation

@@ -50,7 +50,6 @@ def what_is_gone_may_be(ledger: Ledger, key: PartitionKey, table: Table, change:
         below = (done.compacted_below, done.tombstones_below)
         more = [at for at in found if not log.is_kept(at, *below)]
         require(not more, CONTENT, f"{told}: {more} are kept")
-        ledger.seen["finished content"] += change.operation == "compact"
 
 
 def _is_bound(
@@ -111,7 +110,6 @@ def decision_is_sound(
         return
     log.decided.append(now)
     told = f"{key.partition}: {was} became {now}"
-    ledger.seen["compaction decided"] += 1
     if now.compacted_below > was.compacted_below or now.cleaned_below > was.cleaned_below:
         for broker_id in sorted(old.isr):
             table = ledger.live_table(key, old, broker_id)
@@ -120,7 +118,6 @@ def decision_is_sound(
     if now.cleaned_below > was.cleaned_below:
         log.cleaned_at[now.cleaned_below] = now_ms
     if now.tombstones_below > was.tombstones_below:
-        ledger.seen["tombstones decided to go"] += 1
         retention_ms = image.settings(key.topic_id).integer("delete.retention.ms")
         since_ms = min(at for below, at in log.cleaned_at.items() if below >= now.tombstones_below)
         require(
@@ -193,7 +190,6 @@ def reader_has_last_values(
             continue
         told = f"{key.partition}: {each!r} at {table.get(each)}, not {last}, below {end}"
         require(table.get(each) == last, READ, told)
-    ledger.seen["a reader has come to the end"] += 1
 
 
 def _is_deleted_above(log: Log, key: bytes, start: int, end: int) -> bool:

@@ -1,16 +1,7 @@
 """What must hold of controllers that fence a broker for want of room."""
 
-from collections import Counter
-
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import (
-    AdminRequestRecord,
-    AdminResultRecord,
-    BrokerChangeRecord,
-    BrokerState,
-    ControllerRecord,
-    MetadataBatch,
-)
+from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerState, MetadataBatch
 from tests.simulation.checks.ledger import require
 
 ENOUGH_HAVE_MET = (
@@ -19,23 +10,13 @@ ENOUGH_HAVE_MET = (
 LAST_MEMBER_ANSWERS = "F1 the last member of an ISR is not fenced for want of room"
 
 
-def check_controllers(before: MetadataImage, batch: MetadataBatch, seen: Counter[str]) -> None:
+def check_controllers(before: MetadataImage, batch: MetadataBatch) -> None:
     """Check one commit to the metadata log (F1, F2)."""
-    held = before.controller
     for record in batch.records:
-        if isinstance(record, ControllerRecord) and held is not None:
-            is_claim = record.controller_epoch > held.controller_epoch
-            seen["lease taken over"] += is_claim and held.controller_id is not None
-        elif isinstance(record, BrokerChangeRecord) and record.refused is not None:
+        if isinstance(record, BrokerChangeRecord) and record.refused is not None:
             is_fenced = record.broker_state is BrokerState.FENCED
             is_last = any(each.isr == {record.broker_id} for _, each in before.partitions())
             require(not (is_fenced and is_last), LAST_MEMBER_ANSWERS, f"{record}")
             hosts = record.refused.hosts
             is_met = batch.stamp.controller_id in hosts or len(hosts) > 1
             require(not is_fenced or is_met, ENOUGH_HAVE_MET, f"{record}")
-            seen["fenced for want of room" if is_fenced else "refused write noted"] += 1
-        elif isinstance(record, AdminRequestRecord):
-            seen["request asked for"] += 1
-        elif isinstance(record, AdminResultRecord):
-            is_withdrawn = batch.stamp.controller_epoch is None
-            seen["request withdrawn" if is_withdrawn else "request answered"] += 1

@@ -38,7 +38,7 @@ def expired_is_silent(
     for record in batch.records:
         if isinstance(record, RemoveProducerRecord):
             limit_ms = settings.integer("producer.id.expiration.ms")
-            name, what = record.producer_id, "producer id expired"
+            name = record.producer_id
             is_known = before.producers.get(name) == record.producer_epoch
             require(is_known, SILENT, f"{record} of {before.producers}")
             ledger.expired_epochs[name] = int(record.producer_epoch)
@@ -46,10 +46,9 @@ def expired_is_silent(
             if not (record.cause or "").endswith(" (offsets.retention.minutes)"):
                 continue  # a command removes some, too
             limit_ms = offsets_retention_ms(settings)
-            name, what = record.group, "group's offset expired"
+            name = record.group
         else:
             continue
-        ledger.seen[what] += 1
         silent_ms = now_ms - ledger.alive_at_ms.get(name, float("-inf"))
         told = f"{name} was silent for {silent_ms} of {limit_ms} ms: {record}"
         is_silent = silent_ms >= limit_ms / 2 - late_ms - ROUNDED_MS
@@ -65,7 +64,6 @@ def comes_back_above_what_stands(
         if not isinstance(record, ProducerRecord) or record.producer_id in before.producers:
             continue
         if record.producer_id in ledger.expired_epochs:
-            ledger.seen["expired id came back"] += 1
             logs = ledger.logs.values()
             last = max((log.sequences.get(record.producer_id, -1) for log in logs), default=-1)
             is_above = record.first_sequence is not None and record.first_sequence > last

@@ -1,6 +1,5 @@
 """What clients were told, judged right after each answer (H1, H2, H4, H5, H7-H9)."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from kafka_on_spark.base.ids import Offset, PartitionKey
@@ -11,9 +10,8 @@ KEYS_ONLY = "I27 a compacted topic has keys only"
 
 
 class History:
-    def __init__(self, ledger: Ledger, seen: Counter[str]) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._seen = seen
 
     def position(self, key: PartitionKey) -> Moment:
         """Return what is known of now: what is invoked later must see it."""
@@ -23,9 +21,7 @@ class History:
 
     def _is_over(self, log: Log, generation: int) -> bool:
         """Return whether an unclean election has come between: nothing binds any more."""
-        is_over = log.unclean_generation != generation
-        self._seen["answer from before an unclean election"] += is_over
-        return is_over
+        return log.unclean_generation != generation
 
     def on_ack(
         self,

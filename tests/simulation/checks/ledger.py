@@ -3,7 +3,6 @@
 Kept beside the code under test, from the raw effects alone. Invariants compare the disks with it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -158,7 +157,6 @@ class Ledger:
         idempotent: Those that came with a producer.
         home_of: In which partition each committed value is.
         lost_tables: Replicas that were lost and created again, until the new incarnation is in sync.
-        seen: The "sometimes" counters.
         are_tombstones_timed: Clocks are right enough to judge when tombstones may go.
         producer_of: The producer id of each value that came with one.
         newest_run: The producer epoch under which each of these was appended last.
@@ -176,7 +174,6 @@ class Ledger:
     idempotent: set[int] = field(default_factory=set)
     home_of: dict[int, int] = field(default_factory=dict)
     lost_tables: dict[tuple[PartitionKey, BrokerId], set[ReplicaUuid]] = field(default_factory=dict)
-    seen: Counter[str] = field(default_factory=Counter)
     are_tombstones_timed: bool = True
     producer_of: dict[int, str] = field(default_factory=dict)
     newest_run: dict[int, int] = field(default_factory=dict)

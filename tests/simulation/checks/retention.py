@@ -20,7 +20,6 @@ def deleted_is_due(
         return
     if partition is None or partition.leader is None or not is_current(record, partition):
         return
-    ledger.seen["deleted by retention"] += 1
     table = ledger.live_table(record.key, partition, partition.leader)
     if table is None or table.is_suspect or table.state.log_end_offset < partition.high_watermark:
         return
@@ -37,7 +36,6 @@ def deleted_is_due(
         left -= batch.size_bytes
         stamped_ms = max(each.timestamp_max_us for each in batch.segments) // 1000
         is_old = now_ms - min(stamped_ms, appended_ms) > limit_ms
-        ledger.seen["deleted for its size"] += not is_old
         require(
             batch.end_offset <= start and (is_old or 0 <= limit_bytes <= left),
             "I16",

@@ -102,7 +102,6 @@ def taken_back_is_whole(
         was_lost = before.directory_of(broker_id) == LOST and before.uuid_of(broker_id) == uuid
         if not was_lost and before.former_of(broker_id) != uuid:
             continue
-        ledger.seen["lost replica taken back"] += 1
         root, place = ledger.disks.root_of(broker_id), f"{key.topic_id}/{key.partition}-{uuid}"
         is_whole = root.is_whole(place) or place in root.whole
         require(is_whole, I22, f"{key.partition} on {broker_id} is not whole, and was taken back")

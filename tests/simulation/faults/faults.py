@@ -295,7 +295,6 @@ class Faults(Drawing):
                     del files[name]
                     if self._world.scheduler.calls % 2:
                         table.write_late(files)
-                        self._world.seen["late producers file"] += 1
                 root.rotten.add((place, name))
                 root.damaged.add(place)
                 return True

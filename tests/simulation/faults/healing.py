@@ -3,6 +3,8 @@
 Run in a process of the cluster, with the production's own commands: what an operator would do.
 """
 
+from contextlib import suppress
+
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import DirectoryId, PartitionKey
 from kafka_on_spark.controller.commands import REGISTER_BROKER
@@ -26,12 +28,10 @@ ROUNDS_MAX = 12
 
 def heal_and_read_back(driver: Driver, checker: Checker) -> None:
     for _ in range(ROUNDS_MAX):
-        try:
+        with suppress(KafkaOnSparkError):
             _replace_disks(driver)
             driver.controller_loop().run(None)
             driver.replication_round().run(is_sweep=True)
-        except KafkaOnSparkError as error:
-            driver.world.seen[f"error while healing: {type(error).__name__}"] += 1
         if is_well(checker):
             break
         driver.clock.sleep_ms(1000)
@@ -87,10 +87,8 @@ def _clean(driver: Driver, checker: Checker) -> None:
     for _ in range(ROUNDS_MAX):
         if not left_over(checker.ledger):
             break
-        try:
+        with suppress(KafkaOnSparkError):
             driver.controller_loop().run(None)
-        except KafkaOnSparkError as error:
-            driver.world.seen[f"error while healing: {type(error).__name__}"] += 1
     nothing_is_left(checker.ledger)
 
 

@@ -4,7 +4,6 @@ One partition on brokers 1, 2 and 3, min.insync.replicas=2. Nothing of the produ
 every effect is put on the disks as it is, and the checker is told.
 """
 
-from collections import Counter
 from typing import Any
 
 from kafka_on_spark.base.ids import (
@@ -43,7 +42,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.disks = Disks()
-        self.checker = Checker(self.disks, Counter())
+        self.checker = Checker(self.disks)
         roots = [self.disks.add(number) for number in EVERYONE]
         brokers = [(each.broker_id, each.url, None, each.directory_id) for each in roots]
         made = create_cluster(self.disks.image, "cluster", brokers, {})

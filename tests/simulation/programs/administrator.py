@@ -58,7 +58,6 @@ class Admin(Program):
             settings = image.settings(image.topic_ids[TOPIC])
             is_given = settings.text("message.timestamp.type") == "CreateTime"
             kind = "LogAppendTime" if is_given else "CreateTime"
-            self.seen[f"records stamped by {kind}"] += 1
             return {"message.timestamp.type": kind}
         return {}
 
@@ -70,7 +69,6 @@ class Admin(Program):
         """Delete the passing topic, or create it again with its tables, under the same name."""
         if PASSING_TOPIC in self.driver.metadata.image.topic_ids:
             self.driver.command(DELETE_TOPIC, name=PASSING_TOPIC)
-            self.seen["topic deleted"] += 1
             return
         self.driver.command(
             CREATE_TOPIC,
@@ -88,7 +86,6 @@ class Admin(Program):
         if count == PARTITIONS_MAX:
             return
         self.driver.command(ADD_PARTITIONS, name=TOPIC, to=count + 1)
-        self.seen["partition added"] += 1
 
     def _delete_records(self, image: MetadataImage, topic_id: TopicId) -> None:
         """Move a partition's log start, then apply it to its leader; followers do by themselves."""
@@ -107,7 +104,6 @@ class Admin(Program):
         newest = self.driver.metadata.image.partition(key)
         if partition is None or newest is None or not partition.is_created(partition.leader):
             return
-        self.seen["records deleted"] += 1
         address = address_of(self.driver.metadata.image, key, partition, partition.leader)
         commit_decided(
             self.driver.worker.replicas.open(address),

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.base.errors import (
-    CommitOutcomeUnknownError,
-    DuplicateSequenceError,
     InvalidRecordError,
     KafkaOnSparkError,
-    NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     ProducerFencedError,
-    RequestTimedOutError,
     UnknownProducerIdError,
 )
 from kafka_on_spark.base.ids import PartitionKey
@@ -75,7 +71,6 @@ class Reader(Program):
                 generation=generation,
                 end=order.end_offset,
             )
-            self.seen["records read"] += len(records)
             self._positions[order.key] = (generation, order.end_offset)
         self.driver.second_inspections.inspect_due()
 
@@ -84,16 +79,13 @@ class Reader(Program):
         generation, position = self._positions.get(key, (0, 0))
         if generation == partition.unclean_generation:
             return position
-        self.seen["reader told of an unclean election"] += 1
         return min(position, partition.high_watermark)
 
 
 def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
     """Return (offset, value) of the range's records."""
-    asked = []
 
     def read(piece: Any) -> list[tuple[int, int]]:
-        asked.append(piece.address.broker_id)
         driver.worker.segments.read(piece.address, piece.segment)
         rows = rows_in(piece.segment, piece.base_offset)
         first, end = (piece.base_offset + each for each in (piece.first_delta, piece.end_delta))
@@ -102,9 +94,7 @@ def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
     note = handling_of(driver.process)["note"]
     finish = driver.finish_compaction
     replicas = driver.worker.replicas
-    records = list(read_pieces(order, replicas, read, note, finish_compaction=finish))
-    driver.world.seen["another replica served a reader"] += len(set(asked)) > 1
-    return records
+    return list(read_pieces(order, replicas, read, note, finish_compaction=finish))
 
 
 @dataclass(slots=True)
@@ -197,7 +187,6 @@ class Appending(Program):
     def _retry_changed(self, image: MetadataImage, segments: list[list[int]]) -> None:
         """Retry with more records than those of the try that stands: none of them may stand."""
         more = self._new_segments()
-        self.seen["changed retry"] += 1
         error: KafkaOnSparkError | None = None
         try:
             self._append(image, [*segments, *more], "all", is_retry=True)
@@ -207,7 +196,6 @@ class Appending(Program):
             return  # an unclean election has lost it meanwhile
         require(error is not None, CHANGED, f"{more} was appended with {segments}")
         self.checker.on_refused(_flat(more))
-        self.seen["changed retry refused"] += isinstance(error, DuplicateSequenceError)
         if isinstance(error, ProducerFencedError):
             raise KilledError  # this run must stop; the other one goes on
 
@@ -271,16 +259,12 @@ class Appending(Program):
         )
         is_alive = plan.producer is None or plan.producer.producer_epoch > expired
         require(is_alive, REFUSED, f"{plan.producer} appended {segments}, expired is {expired}")
-        self.seen[f"append acks={acks}"] += 1
-        newest = len(self.driver.metadata.image.topic(TOPIC).partitions)
-        self.seen["append split as before the topic grew"] += newest > len(plan.order.targets)
         if acks != "all":
             return
         is_there = self.driver.node.made == self.driver.world.disks.made
         require(is_there, PATH_IS_NO_CLUSTER, "acknowledged in a cluster that is gone")
         for number in parts:
             found = result.partitions[number]
-            self.seen["dedup hit"] += found.is_duplicate
             if found.base_offset is not None:
                 self.checker.on_ack(
                     PartitionKey(topic_id, number),
@@ -295,23 +279,20 @@ class Appending(Program):
         return self.checker.ledger.expired_epochs.get(self._state.producer_id or "", -1)
 
     def _refused(self, error: KafkaOnSparkError, segments: list[list[int]]) -> None:
-        unknown = (CommitOutcomeUnknownError, NotEnoughReplicasAfterAppendError)
-        self.seen["append unknown"] += isinstance(error, (RequestTimedOutError, *unknown))
         if isinstance(error, InvalidRecordError):
-            self.seen["keyless record refused"] += 1
             self._next()
         elif self._state.producer_id is None:
             if isinstance(error, NotEnoughReplicasError) and len(segments) == 1:
                 self.checker.on_refused(_flat(segments))
-                self.seen["append refused"] += 1
             self._next()
         elif isinstance(error, ProducerFencedError):
-            self.seen["producer fenced"] += 1
             raise KilledError  # this run must stop; the other one goes on
-        elif isinstance(error, UnknownProducerIdError) and self.driver.world.silent_ms is not None:
-            self.seen["expired id refused"] += 1
-            if self.rng.random() < 0.5:  # others try the same again
-                self._vouch()
+        elif (
+            isinstance(error, UnknownProducerIdError)
+            and self.driver.world.silent_ms is not None
+            and self.rng.random() < 0.5  # others try the same again
+        ):
+            self._vouch()
 
     def _vouch(self) -> None:
         """Go on with an append that no process has tried, under an epoch of one's own choice."""

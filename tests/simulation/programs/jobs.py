@@ -15,9 +15,6 @@ class Replicator(Program):
         image = self.driver.metadata.catch_up()
         round_ = RoundSeen(self.driver.world, image)
         report = self.driver.replication_round().run(is_sweep=self.rng.random() < 0.1)
-        self.seen["records copied"] += report.copied_records
-        self.seen["slice inspected"] += report.slice_count > 0
-        self.seen["round without all inspected"] += report.not_looked_at > 0
         if report.is_caught_up:
             round_.check()
         self.driver.upkeep.run_share()
@@ -28,9 +25,7 @@ class Tidier(Program):
     """Does all upkeep of replicas that is due, and comes again."""
 
     def once(self) -> None:
-        report = self.driver.upkeep.run_all()
-        self.seen["folder cleaned"] += sum(row.kind == "clean" for row in report.rows)
-        self.seen["replica compacted"] += sum(row.kind == "compact" for row in report.rows)
+        self.driver.upkeep.run_all()
 
     def pause_ms(self) -> float:
         return 5 + self.rng.random() * 50
@@ -73,7 +68,6 @@ class RoundSeen:
                     f"{key.partition} on {broker_id} was inspected at {inspected_at_ms}, the round"
                     f" began at {self._began_ms}, the interval is {interval_ms}",
                 )
-        self._world.seen["caught up, and all inspected"] += 1
 
 
 class Controller(Program):
@@ -82,6 +76,3 @@ class Controller(Program):
     def once(self) -> None:
         duration_ms = self.rng.choice([None, 2_000, 8_000])
         self.driver.controller_loop().run(duration_ms)
-
-    def failed(self) -> None:
-        self.seen["controllership ended by an error"] += 1

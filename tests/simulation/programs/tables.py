@@ -107,10 +107,8 @@ class CutReader(Program):
             for order in orders:
                 applied(tables.setdefault(order.key, {}), read_all(self.driver, order))
         except (LogTruncatedError, OffsetOutOfRangeError):
-            self.seen["cut refused"] += 1
             return
         if all(self._judge(order, tables[order.key]) for order in orders):
-            self.seen["changes read"] += cut is not None
             self._cut, self._tables = image, tables
 
     def _judge(self, order: ReadOrder, table: Table) -> bool:

@@ -82,35 +82,25 @@ def commit(
     is_ours = counts or not place.is_there(place.version)  # a stray, at a version that is free
     if fault == "asleep" and not is_asleep_first:
         world.scheduler.sleep(node.rng.choice(SLEEPS_MS))
-    _check_vouched(world, place, counts=counts)
+    _check_vouched(place)
     if fault == "unsaid":  # the effect is there, the answer is not, and can't be looked for
         raise CommitOutcomeUnknownError("the store failed while committing")
     if fault == "resolved":  # the first answer was lost; its own id, or another's, is found
         world.scheduler.call("resolve")
-        world.seen[
-            "unknown resolved as committed" if is_ours else "unknown resolved as conflict"
-        ] += 1
     if not is_ours:
-        world.seen["conflict"] += 1
-        if node.was_frozen:
-            world.seen["zombie lost its commit"] += 1
         raise CommitConflictError("version is taken")
 
 
 def _leave_behind(world: Any, node: Node, fault: str, put: Callable[[], bool]) -> NoReturn:
     """End a put that fails, and perhaps lands later."""
 
-    def land() -> None:
-        landed = put()
-        world.seen["delayed put landed" if landed else "delayed put found its place taken"] += 1
-
     if fault == "delayed" or (fault == "hung" and node.rng.random() < 0.5):
-        world.later(1 + node.rng.randrange(300), land)
+        world.later(1 + node.rng.randrange(300), put)
     kind = CommitOutcomeUnknownError if fault != "hung" else LEFT_BEHIND
     raise kind("the store failed while committing")
 
 
-def _check_vouched(world: Any, place: Place, *, counts: bool) -> None:
+def _check_vouched(place: Place) -> None:
     """Check that what is seen at a version counts.
 
     Raises:
@@ -118,7 +108,5 @@ def _check_vouched(world: Any, place: Place, *, counts: bool) -> None:
     """
     if not place.can_read():
         raise CommitOutcomeUnknownError("the store failed while committing")
-    if not place.is_there(place.version - 1):
-        world.seen["commit counted and cleaned" if counts else "commit put where others were"] += 1
     if not is_vouched_for(place):
         raise PASSED_BY("the commits were cleaned while this process committed")

@@ -115,12 +115,6 @@ class SimulatedCompactor:
             self._segments.read(address, made.segment)
         except CorruptLogError as error:
             raise KafkaStorageError("a file just written is damaged") from error
-        self._world.seen["records compacted away"] += len(rows) - len(kept)
-        gone = set(rows) - set(kept)
-        self._world.seen["tombstone compacted away"] += any(is_tombstone(each[1]) for each in gone)
-        self._world.seen["keyless record compacted away"] += any(
-            key_of(each[1]) is None for each in gone
-        )
         return made
 
     def _read(self, address: ReplicaAddress, parts: Sequence[LogPart]) -> list[Row]:
@@ -132,11 +126,7 @@ class SimulatedCompactor:
 
 def compaction_task(order: CleanupOrder, worker: "Worker") -> CompactionReport | WorkDone:
     """Say what is dirty in one leader's log, and how far its replicas are compacted."""
-    world = worker.world
-
     look = inspect_for_compaction(order, worker)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
-    world.seen["look for compaction"] += isinstance(look, CompactionReport)
-    world.seen["look for compaction refused"] += isinstance(look, WorkDone)
     return look

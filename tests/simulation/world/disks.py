@@ -281,15 +281,10 @@ class Disks:
         table.removed |= files_of(before) - files_of(table.state)
         return True
 
-    def unlink(self, root: Root, place: str, name: str) -> bool:
-        """Delete one file; return whether it was there."""
-        files = root.files.get(place, {})
-        if name not in files:
-            return False
-        del files[name]
-        if self.observer is not None:
+    def unlink(self, root: Root, place: str, name: str) -> None:
+        """Delete one file, if it is there."""
+        if root.files.get(place, {}).pop(name, None) is not None and self.observer is not None:
             self.observer.on_unlink(root, place, name)
-        return True
 
     def commit_nothing(self, address: ReplicaAddress, version: int) -> None:
         """Put an empty commit at `version` if that is the next one: a version without actions."""

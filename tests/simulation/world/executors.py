@@ -44,14 +44,11 @@ class Executors:
                     del waiting[place]
                 elif not isinstance(attempt.error, KilledError):
                     raise attempt.error
-                else:
-                    self._world.seen["task started again"] += 1
         return results
 
     def _start(self, task: Callable[[Any, Any], Any], order: Any) -> Any:
         name = self._driver.child_name("task")
         if self._driver.rng.random() < self._twin_chance:
-            self._world.seen["speculative twin"] += 1
             twin = self._pick_worker()
             self._world.scheduler.spawn(f"{name}twin", twin.node, lambda: task(order, twin))
         worker = self._pick_worker()

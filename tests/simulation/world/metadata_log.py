@@ -48,15 +48,11 @@ class SimulatedMetadataLog:
         miss what another leader of the quorum has committed, or another cluster at the path."""
         if not self._world.looks_first:
             return True  # each poll reads, and meets the faults of a reading
-        fault, seen = self._world.scheduler.call("metadata look"), self._world.seen
+        fault = self._world.scheduler.call("metadata look")
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
         has_next = self._read_end != self._world.disks.image.offset
-        if has_next and (fault == "lost" or self.is_replaced()):
-            seen["next commit missed by a look"] += 1
-            return False
-        seen["next commit found by a look" if has_next else "look that shows nothing"] += 1
-        return has_next
+        return has_next and fault != "lost" and not self.is_replaced()
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
@@ -142,7 +138,6 @@ class SimulatedMetadataLog:
         base_offset = Offset(end_offset - len(records))
         batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
         self._world.disks.snapshots.append(batch)
-        self._world.seen["snapshot written"] += 1
 
 
 class SimulatedHintRoots:
@@ -156,7 +151,6 @@ class SimulatedHintRoots:
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
         if fault == "lost":
-            self._world.seen["hint of the sweep lost"] += 1
             self._world.disks.sweep_hint = None
         if self._world.disks.sweep_hint is not None:
             yield self._world.disks.sweep_hint

@@ -120,7 +120,6 @@ class Driver:
 
     def finish_compaction(self, order: ReadOrder) -> None:
         """Have a leader compacted that can't be read before, as a reader does."""
-        self.world.seen["compacted by a reader"] += 1
         finish_compaction(self.process, order)
 
     def controller_loop(self) -> ControllerLoop:

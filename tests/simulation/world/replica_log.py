@@ -106,7 +106,6 @@ class SimulatedReplicaLog:
         newest, seen = table.state.version, self._seen_version
         if seen < 0 or is_kept(self._world.commits_kept, newest, seen):
             return table.state
-        self._world.seen["cleaned log opened anew"] += 1
         self._is_anew = True
         return opened_anew(table.states, seen)
 
@@ -115,7 +114,6 @@ class SimulatedReplicaLog:
         place = self._place
         if place not in self._world.mistaken | self._world.stale:
             self._world.mistaken.add(place)
-            self._world.seen["mistaken inspection"] += 1
             raise CorruptLogError("a commit is gone, it seems")
 
     def _older(self, table: Table) -> ReplicaState:
@@ -123,7 +121,6 @@ class SimulatedReplicaLog:
         newest = table.state.version
         oldest = max(self._seen_version, newest - 3, 0)
         if oldest < newest:
-            self._world.seen["stale inspection"] += 1
             self._world.stale.add(self._place)
         return table.states[self._node.rng.randint(min(oldest, newest), newest)]
 
@@ -249,7 +246,6 @@ class SimulatedReplicaStore:
         if folder(address) in root.lost:
             # A task that was planned before the loss: the table stands for the lost one.
             made.is_suspect, made.forgotten = True, [root.lost[folder(address)]]
-            self._world.seen["lost table made by a late task"] += 1
         if fault in ("lost", "unsaid", "delayed", "refused", "hung"):
             raise KafkaStorageError("can't make a table")
         if made.identity != address.identity:

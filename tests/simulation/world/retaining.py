@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 def retention_task(order: CleanupOrder, worker: "Worker") -> RetentionReport | WorkDone:
     """Say what retention may delete of one leader's log."""
-    world = worker.world
-
     result = inspect_for_retention(order, worker)
     # The answer of a task may take longer than an election.
     worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
-    world.seen["leader looked at"] += isinstance(result, RetentionReport)
-    world.seen["leader's log refused a look"] += isinstance(result, WorkDone)
     return result

@@ -58,7 +58,6 @@ class SimulatedSegmentStore:
             origin.check_reads()
             content = origin.files.get(folder(source), {}).get(segment.file_name)
             if content != segment.digest:
-                self._world.seen["damaged source refused"] += 1
                 raise CorruptLogError(
                     "a segment is missing or not what its name says", segment=segment.file_name
                 )
@@ -106,7 +105,6 @@ class SimulatedSegmentStore:
             self.read(target, made.segment)
         except CorruptLogError as error:
             raise KafkaStorageError("a file just written is damaged") from error
-        self._world.seen["part of a merged segment fetched"] += source != target
         return made
 
     def _read_of(self, source: ReplicaAddress, segment: Segment) -> None:
@@ -117,7 +115,6 @@ class SimulatedSegmentStore:
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
         self.read(address, merged.segment)
-        self._world.seen["borders read"] += 1
         return self._world.disks.borders.get(merged.segment.uuid, ())
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
@@ -132,7 +129,6 @@ class SimulatedSegmentStore:
         root.check_reads()
         content = root.files.get(folder(address), {}).get(segment.file_name)
         if content != segment.digest:
-            self._world.seen["damage found by a reader"] += 1
             raise CorruptLogError("a segment is missing or damaged", segment=segment.file_name)
         return content
 

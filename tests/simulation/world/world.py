@@ -1,6 +1,5 @@
 """What all processes of a simulation share: the disks, the scheduler, and what has happened so far."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,7 +20,6 @@ class World:
     Attributes:
         pending: Puts under way that nobody waits for: they land later, or find their place
             taken.
-        seen: How often what happened (the "sometimes" counters).
         inspected_at_ms: When the newest inspection of a replica that was read began, or before the
             first one, when a round found it created.
         are_clocks_right: All wall clocks say the same.
@@ -44,7 +42,6 @@ class World:
     scheduler: Scheduler
     disks: Disks
     pending: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
-    seen: Counter[str] = field(default_factory=Counter)
     inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     deletes: bool = False
