@@ -16,13 +16,16 @@ from kafka_on_spark.base.errors import (
     RequestTimedOutError,
     RootAccessDeniedError,
     UnexpectedOffsetError,
+    UnknownProducerIdError,
 )
+from kafka_on_spark.base.ids import NO_CHAIN
 from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.log.fetch import fetch_task
 from kafka_on_spark.log.replicas import Appended, begin_leadership
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.commit_lock import NO_LOCK
+from kafka_on_spark.produce import leader_log
 from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads, check_ends
 from kafka_on_spark.produce.leader_log import (
     PartitionBatch,
@@ -44,6 +47,7 @@ from tests.fakes import (
 from tests.nodes import node_of
 
 TWO = {"min.insync.replicas": "2"}
+UNCHANGED = LogChange(operation="test", log_start_offset=0, log_end_offset=0, leader_epoch=5)
 IN_SYNC = image_of(partition("1 2", version=1), configs=TWO, producers={"p": 0})
 ALONE = image_of(partition("1 2", isr="1", version=2), configs=TWO)
 
@@ -269,6 +273,30 @@ def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
 
     log = MemoryReplicaStore(roots).open(address(2)).load()
     assert (type(outcome.error), log.log_end_offset) == (told, log_end)
+
+
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_an_append_looks_whether_its_id_has_expired_once_it_has_read_the_log(
+    roots, appender, monkeypatch, is_left_out
+):
+    """I11: a log that has lost headers may have forgotten an append whose id expired meanwhile."""
+    alone = partition("1", version=1, start=7, hw=7, hw_chain=NO_CHAIN)
+    image = image_of(alone, ids="1", producers={"p": 0})
+    expired = replace(image_of(alone, ids="1"), expired_epoch=0)
+    log = MemoryReplicaStore(roots).open(address(1))
+    log.commit(log.load(), replace(UNCHANGED, log_start_offset=7, log_end_offset=7))
+    part = PartitionBatch(
+        key=KEY, staged=staged("a", epoch=5, producer=stamp(0)), holders=(address(1),)
+    )
+    for each in part.staged.segments:
+        MemorySegmentStore(roots).put(address(1), each)
+    if is_left_out:
+        monkeypatch.setattr(leader_log, "check_remembered", lambda *_: None)
+
+    [outcome] = appender(Images(image, expired)).append([part], acks="1", timeout_ms=200)
+
+    assert isinstance(outcome.error, UnknownProducerIdError) is not is_left_out
+    assert log.load().log_end_offset == (8 if is_left_out else 7)
 
 
 def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_none(

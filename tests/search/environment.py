@@ -1,5 +1,4 @@
-"""What happens to processes without their doing: brokers taken for dead, back, or wiped; producer ids
-that expire.
+"""What happens to processes without their doing: brokers taken for dead, back, or wiped.
 
 A broker that is fenced goes on: any process may write to its disk, so every process that has an
 older image is a zombie. Each event is one decision on the newest image and its commit, or one
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 from kafka_on_spark.base.ids import BrokerId, DirectoryId
 from kafka_on_spark.controller.brokers import fence_broker, register_broker, unfence_broker
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
-from kafka_on_spark.metadata.records import BrokerState, RemoveProducerRecord
+from kafka_on_spark.metadata.records import BrokerState
 from tests.search.replaying import Numbers
 from tests.search.world import NO_DISK, PARTITION_EPOCH, Disk, World
 
@@ -26,7 +25,6 @@ class Allowance:
 
     fencings: int
     wipes: int
-    expiries: int
 
 
 class Environment:
@@ -41,7 +39,7 @@ class Environment:
 
     def first(self) -> int:
         scope = self._world.scope
-        return self._number(Allowance(scope.fencings, scope.wipes, scope.expiries))
+        return self._number(Allowance(scope.fencings, scope.wipes))
 
     def losses(self, number: int) -> int:
         allowance: Allowance = self._allowances.values[number]
@@ -58,11 +56,6 @@ class Environment:
     def _find_events(self, state: tuple[int, ...]) -> Iterator[Event]:
         image, number = state[0], state[5]
         allowance: Allowance = self._allowances.values[number]
-        if allowance.expiries and self._world.images.values[image].producers:
-            first = self._world.scope.brokers[0]
-            less = replace(allowance, expiries=allowance.expiries - 1)
-            after = self._decide("expire", first, image)
-            yield ("expire", first), after, state[first], self._number(less)
         for broker_id in self._world.scope.brokers:
             disk_number = state[broker_id]
             disk: Disk = self._world.disks.values[disk_number]
@@ -112,18 +105,8 @@ def _register(image: MetadataImage, broker_id: BrokerId, cause: str) -> Controll
     return ControllerResult(decided.records, None)
 
 
-def _expire(image: MetadataImage, broker_id: BrokerId, cause: str) -> ControllerResult[object]:
-    """Let all producer ids expire, whoever the broker is: no time passes in a search."""
-    records = [
-        RemoveProducerRecord(producer_id=producer_id, producer_epoch=epoch, cause=cause)
-        for producer_id, epoch in image.producers.items()
-    ]
-    return ControllerResult(records, None)
-
-
 _DECISIONS = {
     "fence": fence_broker,
     "unfence": unfence_broker,
     "register": _register,
-    "expire": _expire,
 }

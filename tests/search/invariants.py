@@ -10,16 +10,14 @@ from typing import Any
 
 from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.fsck.log_rules import bound_flaws, commit_flaws, name_flaws, order_flaws
-from kafka_on_spark.fsck.registers import isr_flaws, log_start_flaws, state_flaws, step_flaws
+from kafka_on_spark.fsck.registers import isr_flaws, state_flaws, step_flaws
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from tests.search.upkeep import checks
-from tests.search.upkeep.rows import Entry, covered_epochs, entries_of, may_be_gone
-from tests.search.world import Past, Violation, require
+from tests.search.world import Entry, Past, Violation, entries_of, require
 
-Logs = dict[BrokerId, dict[int, Entry]]
-"""Records of live replicas, by broker and offset."""
+Logs = dict[BrokerId, tuple[Entry, ...]]
+"""Records of live replicas, by broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +53,22 @@ def check(view: View) -> None:
     _committed_prefix(view, entries)
     _leader_completeness(view, entries)
     _acked_records(view, entries)
-    _log_matching(view, entries)
+    _log_matching(entries)
 
 
 def _committed_prefix(view: View, entries: Logs) -> None:
-    """I1, I14: a replica in sync or eligible has all that is committed. I9: and the mark's epoch. I27:
-    and what compaction may take of it went, and nothing else.
+    """I1, I14: a replica in sync or eligible has all that is committed. I9: and the mark's epoch.
 
     No other replica must keep it: a task of a leadership between its fence and the newest one may still
     cut what that leadership lacked, and the newest has committed.
     """
     partition, committed = view.partition, view.past.committed
-    mark, start = partition.high_watermark, partition.log_start_offset
+    mark = partition.high_watermark
     require(len(committed) == mark, "I8", f"{mark}, committed are {committed}")
     for broker_id in sorted((partition.isr | partition.elr) & entries.keys()):
-        log, found = view.logs[broker_id], entries[broker_id]
-        flaw = checks.flaw_of(log, found, committed, start)
-        require(flaw is None, "I1 committed prefix", f"broker {broker_id} has {flaw}")
-        _hold(checks.flaw_of_member(log, found, committed, start), broker_id)
+        found = entries[broker_id]
+        has_all = found[:mark] == committed
+        require(has_all, "I1 committed prefix", f"broker {broker_id} has {found} of {committed}")
     if mark:
         require(
             partition.high_watermark_epoch == committed[-1][1],
@@ -94,27 +90,22 @@ def _leader_completeness(view: View, entries: Logs) -> None:
     leader = view.partition.leader
     if leader is None or leader not in entries:
         return
-    log = view.logs[leader]
-    if log.leader_epoch == view.partition.leader_epoch:
-        start = view.partition.log_start_offset
-        flaw = checks.flaw_of(log, entries[leader], view.past.committed, start)
-        require(flaw is None, "I2 leader completeness", f"leader {leader} has {flaw}")
+    if view.logs[leader].leader_epoch == view.partition.leader_epoch:
+        found, committed = entries[leader], view.past.committed
+        has_all = found[: len(committed)] == committed
+        require(has_all, "I2 leader completeness", f"{leader} has {found} of {committed}")
 
 
 def _acked_records(view: View, entries: Logs) -> None:
-    """H1, H4, I3: what was acknowledged is committed and somewhere; what was refused is not. But for
-    what an unclean election has lost, and what was deleted or compacted."""
-    committed, kept = view.past.committed, view.partition.compaction
-    below = (kept.compacted_below, kept.tombstones_below)
+    """H1, H4, I3: what was acknowledged is committed and somewhere; what was refused is not."""
+    committed = view.past.committed
     for value, offset in view.acked:
-        if value in view.past.lost:
-            continue
         found = committed[offset][0] if offset < len(committed) else None
         is_there = found is not None if view.one_append else found == value
         require(is_there, "H1 acked is committed", f"{value} at {offset} of {committed}")
-        if offset < view.partition.log_start_offset or may_be_gone(committed, offset, *below):
-            continue
-        holders = [each for each in entries.values() if each.get(offset) == committed[offset]]
+        holders = [
+            each for each in entries.values() if each[offset : offset + 1] == (committed[offset],)
+        ]
         is_bound = view.losses < view.min_isr
         require(bool(holders) or not is_bound, "I3 no acked record lost", f"{value} is nowhere")
     for value in view.refused:
@@ -122,23 +113,22 @@ def _acked_records(view: View, entries: Logs) -> None:
         require(not is_there, "H4 aborted read", f"{value} was refused, and is committed")
 
 
-def _log_matching(view: View, entries: Logs) -> None:
-    """I4: the same epoch at the same offset is the same record, after the same records; of what both
-    still have."""
-    epochs = {broker_id: covered_epochs(view.logs[broker_id]) for broker_id in entries}
+def _log_matching(entries: Logs) -> None:
+    """I4: the same epoch at the same offset is the same record, after the same records."""
     for one, other in combinations(sorted(entries), 2):
-        mine, theirs, is_same = epochs[one], epochs[other], True
-        for at in sorted(mine.keys() & theirs.keys()):
-            pair = (entries[one].get(at), entries[other].get(at))
-            is_same = is_same and mine[at] == theirs[at] and (None in pair or pair[0] == pair[1])
+        is_same = True
+        for mine, theirs in zip(entries[one], entries[other], strict=False):
+            is_same = is_same and mine == theirs
             require(
-                mine[at] != theirs[at] or is_same,
+                mine[1] != theirs[1] or is_same,
                 "I4 log matching",
-                f"at {at}: broker {one} {entries[one]}, broker {other} {entries[other]}",
+                f"broker {one} {entries[one]}, broker {other} {entries[other]}",
             )
 
 
-def _one_log(broker_id: BrokerId, state: ReplicaState, found: dict[int, Entry], view: View) -> None:
+def _one_log(
+    broker_id: BrokerId, state: ReplicaState, found: tuple[Entry, ...], view: View
+) -> None:
     """I5, I10, I11, I16: what `fsck` asks of a table, and no record is twice."""
     start, end = state.log_start_offset, state.log_end_offset
     flaws = [
@@ -146,7 +136,7 @@ def _one_log(broker_id: BrokerId, state: ReplicaState, found: dict[int, Entry], 
         *bound_flaws(state, view.partition),
     ]
     _hold(next(iter(flaws), None), broker_id)
-    _once(view, [value for value, _ in found.values()], f"broker {broker_id}")
+    _once(view, [value for value, _ in found], f"broker {broker_id}")
 
 
 def _once(view: View, values: list[str], where: str) -> None:
@@ -165,8 +155,7 @@ def check_commit(
     removed: frozenset[str],
 ) -> None:
     """Check one commit to a replica's table. `removed`: files that it can't add again."""
-    parts = [*change.adds, *([] if change.merged is None else [change.merged])]
-    names = [segment.file_name for part in parts for segment in part.segments]
+    names = [segment.file_name for part in change.adds for segment in part.segments]
     flaws = [
         *commit_flaws(before, after, change.adds, is_fetched=change.operation != "append"),
         *name_flaws(names, after.leader_epoch, removed | files_of(before)),
@@ -177,8 +166,6 @@ def check_commit(
         leader = past.leaders[epoch]
         is_leader = leader == broker_id
         require(is_leader, "I6", f"{broker_id} appends in {leader}'s {epoch}")
-    lost = bool(past.lost)
-    _hold(checks.flaw_of_replacement(before, change, past.committed, lost), broker_id)
 
 
 def check_register(
@@ -187,21 +174,13 @@ def check_register(
     *,
     min_isr: int,
     losses: int,
-    logs: dict[BrokerId, ReplicaState],
 ) -> None:
-    """Check one commit to the register.
-
-    `losses`: disks that have lost something; without any, no replica may be called lost, but where
-    it may have missed tombstones. `logs`: of live replicas.
-    """
+    """Check one commit to the register. `losses`: disks that have lost something; without any, no
+    replica may be called lost."""
     flaws = [*state_flaws(after), *step_flaws(before, after)]
-    flaws += log_start_flaws(before, after.log_start_offset, None)
-    is_unclean = after.unclean_generation > before.unclean_generation
-    if not is_unclean and after.high_watermark > before.high_watermark:
+    if after.high_watermark > before.high_watermark:
         flaws += isr_flaws(before, after.high_watermark, min_isr)
     for invariant, sentence in flaws:
         raise Violation(invariant, sentence)
-    may_lack = losses or before.compaction.tombstones_below or after.unclean_generation
-    is_blamed = LOST in after.directories and not may_lack
+    is_blamed = LOST in after.directories and not losses
     require(not is_blamed, "no replica is lost without a loss", f"{after.directories}")
-    _hold(checks.flaw_of_register(before, after, logs))

@@ -36,15 +36,10 @@ from tests.simulation.mutants.protocol_mutants import Mutant
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A mutant, and the smallest scope known in which it does harm.
-
-    Attributes:
-        invariant: The one that does not hold then; None: any.
-    """
+    """A mutant, and the smallest scope known in which it does harm."""
 
     mutant: Mutant
     scope: Scope
-    invariant: str | None = None
 
     @property
     def rule(self) -> str:

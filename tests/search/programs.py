@@ -35,7 +35,6 @@ from tests.controller.rounds import NothingUnreadable
 from tests.fakes import MemoryHintRoots
 from tests.nodes import node_of
 from tests.search.replaying import Process
-from tests.search.upkeep.upkeep_programs import Deciding, Retaining, Tidying
 
 LATE_MS = 1_000_000_000
 """A round comes long after all appends, so a replica that lacks a record then leaves the ISR."""
@@ -233,4 +232,4 @@ class Recovering:
         return self
 
 
-Program = Appending | Replicating | Recovering | Tidying | Retaining | Deciding
+Program = Appending | Replicating | Recovering

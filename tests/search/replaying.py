@@ -27,8 +27,6 @@ from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from tests.builders import KEY, NOW_MS, partition_map
-from tests.merged_files import Borders
-from tests.search.upkeep.files import SearchedSegments
 
 Lane = tuple[int, ...]
 """() is the process itself, (n, k) the k-th call of its n-th map."""
@@ -132,15 +130,10 @@ class Numbers:
 
 
 class States(Numbers):
-    """Replica states without their versions: which version is the newest is the search's to say.
-
-    Attributes:
-        borders: What merged files keep of borders, by the files' digests.
-    """
+    """Replica states without their versions: which version is the newest is the search's to say."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.borders: dict[str, Borders] = {}
         self._at_versions: dict[tuple[int, int], ReplicaState] = {}
 
     def number(self, state: ReplicaState) -> int:
@@ -151,7 +144,6 @@ class States(Numbers):
             state.leader_epoch,
             state.batches,
             state.chain_before,
-            state.compaction,
             tuple(sorted(state.producers.items(), key=lambda item: item[0])),
         )
         return self.of(key, replace(state, version=0))
@@ -176,7 +168,7 @@ class Images(Numbers):
             (each.broker_id, each.broker_epoch, each.directory_id, each.state)
             for each in image.brokers.values()
         )
-        return self.of((image.partition(KEY), states, image.expired_epoch), image)
+        return self.of((image.partition(KEY), states), image)
 
     def records_of(self, news: News) -> tuple[Record, ...]:
         """Return what a process reads that hears of an image."""
@@ -226,7 +218,7 @@ class Process:
         # Ports do not keep their process: no collector runs while thousands come and go.
         mine = proxy(self)
         self.replicas = _ReplicaStore(mine)
-        self.segments = SearchedSegments(states.borders)
+        self.segments = _SegmentStore()
         self.metadata = MetadataService(_MetadataLog(mine), self.clock, random=lambda: 0.0)
         self.metadata.image = image
 
@@ -344,6 +336,19 @@ class _ReplicaStore:
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         self._process.ask(Call("make", address, content=leader_epoch))
+
+
+class _SegmentStore:
+    """Nobody else sees a file before a commit names it, and none is damaged, so no copy is a step."""
+
+    def copy(self, *arguments: Any, **named: Any) -> None:
+        pass
+
+    def check(self, *arguments: Any) -> None:
+        pass
+
+    def borders(self, *arguments: Any) -> Any:
+        raise AssertionError("no search merges")
 
 
 class _MetadataLog:

@@ -9,8 +9,6 @@ What is reduced, and why nothing is lost:
   it has read is changed. Any order of steps can be brought into this one by moving reads past
   others' effects on other things, which changes no effect and nothing that anybody sees.
 * Decisions that rest on the image alone (a broker fenced, or back) are one step, for that reason.
-* What keeps a log small (upkeep/) reads tables and commits to them as all others do; the files that
-  it writes are nobody's before a commit names them, so writing them is no step.
 * Records are alike, so the second append does not begin before the first.
 * States are inspected for what is in them; a state in which an invariant fails is not gone on from.
 """
@@ -30,10 +28,11 @@ from tests.search.replaying import MAIN, Call, Lane, Log, Raised, no_guess
 from tests.search.scope import Scope
 from tests.search.slots import CrashError, Slots
 from tests.search.states import ALLOWANCE, DISK, IMAGE, PAST, SLOTS, Inspector, State, changed_at
-from tests.search.telling import count, kinds_of, told
+from tests.search.telling import count, told
 from tests.search.world import (
     BROKERS,
     PARTITION_EPOCH,
+    Past,
     Violation,
     World,
     committed_by,
@@ -52,7 +51,7 @@ class Found:
         message: The same in words.
         path: A way there, a step a line.
         is_whole: All states were visited.
-        seen: How many states are of some interesting kind, and how many commits.
+        seen: How many states are of some interesting kind.
     """
 
     states: int = 0
@@ -79,12 +78,11 @@ class Search:
         self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
         self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._registers: dict[tuple[int, ...], int | None] = {}
-        self._done: Counter[str] = Counter()
 
     def first(self) -> State:
         world = self.world
         disks = [world.first_disk(each) for each in BROKERS]
-        past, allowance = world.past_number(world.first_past()), self.environment.first()
+        past, allowance = world.past_number(Past()), self.environment.first()
         return (world.first_image(), *disks, past, allowance, *self._idle)
 
     def run(self, states_max: int = 100_000_000) -> Found:
@@ -116,7 +114,6 @@ class Search:
                 found.message, found.path = str(error), told(self, self._last)
         found.is_whole = not queue and found.violation is None
         found.states = len(self.ways)
-        found.seen.update(self._done)
         for state, times in self._kinds():
             count(self, state, times, found.seen)
         return found
@@ -166,8 +163,7 @@ class Search:
         if isinstance(program, Appending) and program.carried.is_first:
             if place > SLOTS and state[place - 1] == self._idle[place - 1 - SLOTS]:
                 return None
-            lost = self.world.pasts.values[state[PAST]].lost
-            offsets = [offset for value, offset in self.inspector.acked(state) if value not in lost]
+            offsets = [offset for _, offset in self.inspector.acked(state)]
             number = self.slots.idle(replace(program, after=max(offsets, default=-1)))
         return self.reads.begin(number, state[IMAGE])
 
@@ -262,7 +258,6 @@ class Search:
             past=world.pasts.values[past],
             removed=disk.removed_by(call.address.replica_uuid),
         )
-        self._done.update(kinds_of(before, call.content))
         answer = world.states.number(after)
         known = self._commits[key] = (
             world.disk_number(disk.with_commit(before, after, answer)),
@@ -292,8 +287,7 @@ class Search:
         result = self.slots.slots[state[place]].program
         if isinstance(result, Acked) and result.base_offset is not None:
             after = result.after
-            has_lost = bool(self.world.pasts.values[state[PAST]].lost)
-            is_later = result.is_duplicate or has_lost or result.base_offset > after
+            is_later = result.is_duplicate or result.base_offset > after
             require(is_later, "H7 real time order", f"acked at {result}, begun after {after}")
         return state
 
@@ -344,7 +338,6 @@ class Search:
             after,
             min_isr=self.scope.min_isr,
             losses=self.inspector.losses(state),
-            logs=logs,
         )
         return self.world.past_number(past_after(past, before, after, logs))
 

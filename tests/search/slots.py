@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafka_on_spark.base.errors import CommitConflictError
-from tests.search.programs import LATE_MS, Appending, Program, Replicating, Retaining
+from tests.search.programs import LATE_MS, Appending, Program, Replicating
 from tests.search.replaying import (
     MAIN,
     AtMap,
@@ -212,14 +212,14 @@ class Slots:
 
     def _process(self, program: Any, image: int | None, history: dict[Lane, Any]) -> Process:
         assert image is not None
-        is_late = isinstance(program, Replicating | Retaining)
+        is_round = isinstance(program, Replicating)
         return Process(
             self._states,
             self._images,
             self._images.values[image],
             history,
-            late_ms=LATE_MS if is_late else 0,
-            fresh_reads=1 if isinstance(program, Replicating) else 0,
+            late_ms=LATE_MS if is_round else 0,
+            fresh_reads=1 if is_round else 0,
         )
 
     def _lane(self, stage: "_Stage", lane: Lane, answers: Any) -> "Finished | Call":

@@ -16,7 +16,7 @@ from kafka_on_spark.base.ids import (
     LeaderEpoch,
     Offset,
 )
-from kafka_on_spark.log.batch import MergedSegment, epoch_in_name
+from kafka_on_spark.log.batch import epoch_in_name
 from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState
 from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.image import MetadataImage
@@ -30,7 +30,6 @@ from kafka_on_spark.metadata.records import (
 from tests.builders import KEY, disk, identity, image_of, log, partition
 from tests.search.replaying import STAMP, Images, Numbers, Raised, States, with_partition_epoch
 from tests.search.scope import Scope
-from tests.search.upkeep.rows import Entry, entries_of
 
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
 PARTITION_EPOCH = 1
@@ -39,6 +38,14 @@ PARTITION_EPOCH = 1
 OFFSET = Offset(100)
 NO_DISK = DirectoryId("none")
 """Identity of a disk that was wiped."""
+
+Entry = tuple[str, int]
+"""(value, epoch) of a record: a letter, with which the uuid of its file begins."""
+
+
+def entries_of(state: ReplicaState) -> tuple[Entry, ...]:
+    """Return the records of a log, in order: a batch has one."""
+    return tuple((part.segments[0].uuid[0], part.leader_epoch) for part in state.batches)
 
 
 class Violation(Exception):  # noqa: N818 - the domain's word
@@ -103,15 +110,12 @@ class Past:
     """What is true for ever.
 
     Attributes:
-        committed: Records by offset: what the high watermark has passed. An unclean election begins
-            it anew with its leader's log.
+        committed: Records by offset: what the high watermark has passed.
         leaders: The leader of each epoch, by epoch.
-        lost: Values that an unclean election has lost.
     """
 
     committed: tuple[Entry, ...] = ()
     leaders: tuple[BrokerId | None, ...] = (BrokerId(1),)
-    lost: tuple[str, ...] = ()
 
 
 class World:
@@ -126,45 +130,23 @@ class World:
 
     def first_image(self) -> int:
         """Return the image of a partition that has been led by broker 1."""
-        scope, committed = self.scope, self.first_past().committed
-        log, mark = self._first_log(1), len(committed)
-        registration = partition(
-            scope.replicas,
-            scope.isr,
-            epoch=0,
-            version=PARTITION_EPOCH,
-            hw=mark,
-            hw_epoch=0 if mark else None,
-            hw_chain=log.chain_at(Offset(mark)),
-            leo=log.log_end_offset,
-        )
+        scope = self.scope
+        registration = partition(scope.replicas, epoch=0, version=PARTITION_EPOCH, hw=0, leo=0)
         producer = scope.producer
         runs = {} if producer is None else {producer.producer_id: producer.producer_epoch}
         image = image_of(
             registration,
             ids=scope.replicas,
-            fenced=scope.fenced,
-            configs=scope.settings,
+            configs={"min.insync.replicas": str(scope.min_isr)},
             producers=runs,
         )
         # A step of a search takes no time.
         image = replace(image, configs={"replica.verdict.delay.ms": "0"})
         return self.images.number(image)
 
-    def first_past(self) -> Past:
-        """Return what is committed at the beginning: what all have that are in sync."""
-        logs = [entries_of(self._first_log(each)) for each in self.scope.in_sync]
-        shortest = min(logs, key=len)
-        return Past(committed=tuple(shortest.values()))
-
-    def _first_log(self, broker_id: int) -> ReplicaState:
-        letters = self.scope.logs[broker_id - 1]
-        made = log(f"0:{letters}" if letters else "", fence=0)
-        return replace(made, identity=identity(broker_id))
-
     def first_disk(self, broker_id: int) -> int:
         """Return a disk with a replica that has adopted the first leadership."""
-        state = self._first_log(broker_id)
+        state = replace(log("", fence=0), identity=identity(broker_id))
         uuid = state.identity.replica_uuid
         return self.disk_number(Disk(disk(broker_id), ((uuid, self.states.number(state)),)))
 
@@ -204,10 +186,7 @@ class World:
         moved = after.partition(KEY)
         assert moved is not None
         epoch = moved.partition_epoch
-        changes = sum(
-            isinstance(each, PartitionChangeRecord) and not each.change.is_compaction
-            for each in records
-        )
+        changes = sum(isinstance(each, PartitionChangeRecord) for each in records)
         require(
             epoch == PARTITION_EPOCH + changes,
             "I7",
@@ -237,26 +216,17 @@ def past_after(
     after: PartitionRegistration,
     logs: dict[BrokerId, ReplicaState],
 ) -> Past:
-    """Return what is true for ever once a commit to the register has led from `before` to `after`.
-
-    What the high watermark passes is committed, for ever or until an unclean election.
-    """
+    """Return what is true for ever once a commit to the register has led from `before` to `after`:
+    what the high watermark passes is committed."""
     if after.leader_epoch > before.leader_epoch:
         past = replace(past, leaders=(*past.leaders, after.leader))
-    if after.unclean_generation > before.unclean_generation:
-        assert after.leader is not None
-        left = entries_of(logs[after.leader])
-        committed = tuple(left.get(at) or past.committed[at] for at in range(after.high_watermark))
-        lost = (value for value, _ in set(past.committed) - set(committed))
-        return replace(past, committed=committed, lost=tuple(sorted({*past.lost, *lost})))
     if after.high_watermark == before.high_watermark:
         return past
     members = [before.leader, *sorted(before.isr)]
     found = [log for each in members if each and (log := logs.get(each)) is not None]
     long = [log for log in found if log.log_end_offset >= after.high_watermark]
     require(bool(long), "I9", f"nobody has {after.high_watermark} records")
-    entries = entries_of(long[0])
-    added = tuple(entries[at] for at in range(before.high_watermark, after.high_watermark))
+    added = entries_of(long[0])[before.high_watermark : after.high_watermark]
     return replace(past, committed=past.committed + added)
 
 
@@ -269,10 +239,5 @@ def _translated(record: Record, local_epoch: int) -> Record:
 
 
 def committed_by(state: ReplicaState, change: LogChange) -> ReplicaState:
-    """Return the state after a commit. No header keeps the borders of a merged segment."""
-    after = state.apply(change)
-    batches = tuple(
-        replace(each, borders=None) if isinstance(each, MergedSegment) else each
-        for each in after.batches
-    )
-    return replace(after, version=0, batches=batches)
+    """Return the state after a commit, without its version."""
+    return replace(state.apply(change), version=0)

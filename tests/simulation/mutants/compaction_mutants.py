@@ -1,8 +1,8 @@
 """Rules of compaction, switched off one at a time: the simulation must see each.
 
 Those that it would see seldom are in tests/simulation/test_compacted_rules.py (a reader that has missed a
-value or a tombstone, an unclean leader that keeps its target) and in the search (a follower that has
-missed a tombstone).
+value or a tombstone, an unclean leader that keeps its target) and in
+tests/log/test_rules_of_upkeep_left_out.py (a follower that has missed a tombstone).
 """
 
 from dataclasses import replace
@@ -95,6 +95,14 @@ def _by_position(segment: Any, base_offset: int) -> Any:
 _REPLACE_NEIGHBOURS = operations.replace_neighbours
 
 
+def _with_tombstones(self: Any, parts: Any, last: Any, progress: Any) -> Any:
+    """Rewrite as if all tombstones that are compacted could go."""
+    return _REWRITTEN(self, parts, last, replace(progress, tombstones_below=progress.round_below))
+
+
+_REWRITTEN = compacting_replicas._Compacting._rewritten
+
+
 def _unfenced(decide: Any) -> Any:
     """Decide as if the table were fenced as it is asked."""
 
@@ -107,6 +115,12 @@ def _unfenced(decide: Any) -> Any:
 
 
 COMPACTION_MUTANTS = [
+    Mutant(
+        "a replica keeps a tombstone until it is decided that it goes",
+        ((compacting_replicas._Compacting, "_rewritten", _with_tombstones),),
+        seed=1,
+        invariant=CONTENT,
+    ),
     Mutant(
         "a tombstone stays until what it deleted has been gone for delete.retention.ms",
         ((compaction, "_decided", _tombstones_go_at_once),),
