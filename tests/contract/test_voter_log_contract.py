@@ -227,20 +227,6 @@ def test_an_outcome_that_is_unknown_shows_in_the_table(roots, fault, stands):
     assert (log.load().log.batches[-1].write_id == "a") == stands
 
 
-@pytest.mark.parametrize("roots", ["memory"], indirect=True)  # power cuts of disks: tests/power
-@pytest.mark.parametrize("is_loaded", [True, False])
-def test_what_was_loaded_is_flushed_whoever_wrote_it(roots, is_loaded):
-    roots.fault(0, VoterFault.TORN)
-    with pytest.raises(CommitOutcomeUnknownError):
-        decided(roots.open(0), "a")
-    if is_loaded:
-        roots.open(0).load()
-
-    roots.power_cut(0)
-
-    assert (roots.open(0).load().log.batches[-1].write_id == "a") == is_loaded
-
-
 def test_a_root_that_is_away_says_so(roots):
     log = roots.open(0)
     table = log.load()

@@ -22,7 +22,6 @@ class Roots:
 
     open: Any  # node → VoterLog
     fault: Any  # (node, VoterFault): what happens to the next commit
-    power_cut: Any  # (node)
     away: Any  # (node)
     empty: Any  # (node)
     restore: Any  # (node, version)
@@ -34,7 +33,6 @@ def memory_roots():
     return Roots(
         open=lambda node: MemoryVoterLog(roots[node], voter_of(node)),
         fault=lambda node, fault: roots[node].faults.append(fault),
-        power_cut=lambda node: roots[node].cut_power(),
         away=lambda node: setattr(roots[node], "is_offline", True),
         empty=lambda node: roots[node].empty(),
         restore=lambda node, version: roots[node].restore(version),
@@ -116,7 +114,6 @@ def created_roots(folder, identities, options, monkeypatch):
     return Roots(
         open=open_log,
         fault=lambda node, fault: faults.faults.update({paths[node]: fault}),
-        power_cut=None,
         away=lambda node: faults.away.add(paths[node]),
         empty=empty,
         restore=restore,

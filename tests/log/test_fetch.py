@@ -4,48 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.log import operations, truncation
-from kafka_on_spark.log.compaction import CompactionProgress
+from kafka_on_spark.log import truncation
 from kafka_on_spark.log.fetch import fetch
 from kafka_on_spark.log.truncation import first_batches
 from tests.builders import batch, partition
 from tests.fakes import FakeClock
-from tests.log.two_replicas import FOLLOWER, LEADER, ORDER, Two
-
-COMPACTED = CompactionProgress(compacted_below=Offset(2), finished_below=Offset(2))
-
-
-def finish_compaction(two):
-    """Have the leader say that it is compacted, in which it has lost no record."""
-    replica = two.replicas.open(LEADER)
-    state = replica.load()
-    replica.commit(state, operations.set_compaction(state, COMPACTED, leader_epoch=5))
-
-
-# fmt: off
-TAKEN = [  # what the follower has, and bytes that each of two fetches may bring
-    pytest.param("",    None, id="all-in-several-commits"),
-    pytest.param("",    200,  id="a-part-and-later-the-rest"),
-    pytest.param("5:a", None, id="the-rest-of-what-it-had"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("follower, copied", TAKEN)
-def test_a_follower_is_compacted_as_far_as_the_leader_of_which_it_has_all_at_one_version(
-    follower, copied
-):
-    two = Two("5:abc", follower)
-    finish_compaction(two)
-
-    for _ in range(2):
-        two.fetch(partition("1 2", isr="1"), fetch_bytes_max=100, copy_bytes_max=copied)
-
-    taken = two.replicas.open(FOLLOWER).load()
-    assert taken.log_end_offset == 3
-    assert taken.compaction == COMPACTED
-
+from tests.log.two_replicas import FOLLOWER, ORDER, Two
 
 # fmt: off
 CUTS = [  # follower     cut  copied

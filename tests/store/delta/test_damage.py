@@ -11,9 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     CorruptLogError,
-    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -23,7 +21,7 @@ from kafka_on_spark.store.delta.delta_log import CommitFiles
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.damages import LAST, empty, halve, remove, up_to_last, zero
-from tests.store.tables import OPTIONS, commit, commit_file, commit_times, opened
+from tests.store.tables import OPTIONS, commit_file, commit_times, opened
 
 
 @pytest.fixture
@@ -49,26 +47,6 @@ def test_damaged_log_can_not_be_opened(log, uri, damage, version):
 
     with pytest.raises((CorruptLogError, ReplicaLostError)):
         opened(uri)
-
-
-@pytest.mark.parametrize("damage", [empty, remove])
-def test_an_open_handle_notices_that_the_last_commit_is_gone(log, uri, damage):
-    damage(commit_file(uri, LAST))
-
-    with pytest.raises(ReplicaLostError):
-        log.refresh()
-    with pytest.raises(KafkaOnSparkError):
-        log.refresh()
-
-
-@pytest.mark.parametrize("damage", [empty, remove])
-def test_commit_on_top_of_a_commit_that_is_gone_is_not_acknowledged(log, uri, impatient, damage):
-    damage(commit_file(uri, LAST))
-
-    with pytest.raises(CommitConflictError):
-        commit(log, LAST)
-
-    assert not commit_file(uri, LAST + 1).exists()
 
 
 @pytest.fixture
@@ -116,19 +94,6 @@ def test_a_first_commit_without_bytes_makes_no_table(uri, log, checks):
 
     with pytest.raises((CorruptLogError, ReplicaLostError)):
         opened(uri)
-
-
-def test_a_commit_that_was_counted_with_bytes_and_has_none_below_the_newest_is_lost(
-    log, uri, checks
-):
-    """Others have gone on; what this process has told its caller stands nowhere any more."""
-    rival = opened(uri)
-    commit_times(rival, 2)
-    empty(commit_file(uri, LAST))
-
-    for _ in range(2):
-        with pytest.raises(ReplicaLostError):
-            log.refresh()
 
 
 @pytest.mark.damaged("is no regular file")

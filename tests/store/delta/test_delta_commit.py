@@ -10,9 +10,7 @@ import pytest
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptLogError,
     KafkaStorageError,
-    ReplicaLostError,
     RootAccessDeniedError,
     RootFullError,
     RootReadOnlyError,
@@ -91,24 +89,6 @@ def test_file_at_the_version_that_is_no_commit_leaves_it_unknown(log, uri, impat
 
     with pytest.raises(CommitOutcomeUnknownError):
         commit(log, 1)
-
-
-def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient):
-    def put_and_lose_the_root(*args, **kwargs):
-        PUT(*args, **kwargs)
-        monkeypatch.setattr(CommitFiles, "read", no_answer)
-        raise KafkaStorageError("operation timed out")
-
-    def no_answer(*args):
-        raise KafkaStorageError("can't read")
-
-    on_put(monkeypatch, put_and_lose_the_root)
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, 1)
-    monkeypatch.undo()
-
-    assert log.refresh() == 2
 
 
 # fmt: off
@@ -210,26 +190,6 @@ def test_commit_on_a_root_that_was_taken_away_makes_no_folder(
         commit(log, log.version)
 
     assert not root.exists()
-
-
-@pytest.mark.damaged("a commit is missing")
-def test_commit_that_lands_under_an_empty_mount_point_is_not_acknowledged(
-    log, uri, root, monkeypatch
-):
-    def lose_the_disk(*args, **kwargs):
-        PUT(*args, **kwargs)
-        mine = commit_file(uri, 2).read_bytes()
-        root.rename(f"{root}-away")
-        commit_file(uri, 2).parent.mkdir(parents=True)  # as where a disk is mounted there later
-        commit_file(uri, 2).write_bytes(mine)
-        return True
-
-    on_put(monkeypatch, lose_the_disk)
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, 1)
-    with pytest.raises((ReplicaLostError, CorruptLogError)):
-        log.refresh()
 
 
 @pytest.mark.parametrize("name", ["a b", "a#b?c", "é", "a+b=c&d"])
