@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.base.ids import Offset, PartitionKey
+from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.fsck.findings import Finding, FsckReport
-from kafka_on_spark.log.replicas import ReplicaLog
-from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.facts import Facts, facts_of
 from tests.rigs.torturing.checks.quorum import FirstDecision, lost_decisions
@@ -102,7 +99,6 @@ class Ending:
                 index = self._writer.invoke(POLL, topic=topic)
                 try:
                     records = by_partition(topic, rows_of(cluster.read(topic)))
-                    _add_epochs(cluster, topic, records)
                 except KafkaOnSparkError as error:
                     self._fail(topic, f"it can't be read at the end: {error}")
                     continue
@@ -194,26 +190,6 @@ def _is_alive(facts: Facts, since_ns: int) -> bool:
 def _has_streamed_all(facts: Facts, ends: dict[str, int]) -> bool:
     streamed = {poll.key: poll.end for poll in facts.polls if poll.stream_batch is not None}
     return all(streamed.get(key, 0) >= end for key, end in ends.items())
-
-
-def _add_epochs(cluster: Cluster, topic: str, records: dict[str, list[list[object]]]) -> None:
-    """Fill in the leader epoch of each record, from the leader's table."""
-    image = cluster.image
-    topic_image = image.topic(topic)
-    for number, partition in topic_image.partitions.items():
-        rows = records.get(key_of(topic, number), [])
-        if not rows or partition.leader is None:
-            continue
-        key = PartitionKey(topic_image.topic_id, number)
-        address = address_of(image, key, partition, partition.leader)
-        state = ReplicaLog(address, StorageOptions(None)).load()
-        epochs = {
-            offset: batch.leader_epoch
-            for batch in state.batches_between(partition.log_start_offset, partition.high_watermark)
-            for offset in range(batch.base_offset, batch.base_offset + batch.record_count)
-        }
-        for row in rows:
-            row[2] = epochs.get(row[0])  # type: ignore[call-overload]
 
 
 def longest_silence_s(facts: Facts, begun_ns: int, ended_ns: int) -> float:

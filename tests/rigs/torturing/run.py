@@ -29,7 +29,7 @@ from tests.rigs.torturing.folder import (
     TOPICS,
     TortureFolder,
 )
-from tests.rigs.torturing.history import FAIL, INFO, OK, Event, HistoryWriter, read_history
+from tests.rigs.torturing.history import OK, HistoryWriter, read_history
 from tests.rigs.torturing.processes import ROLES, Processes, Role
 
 BEGIN_S_MAX = 300.0
@@ -139,7 +139,6 @@ def _torture(
         "disks": disks.kind,
         "voters": folder.voters,
         "operations": outcomes_of(events),
-        "errors": _errors(events),
         "faults": dict(nemesis.done),
         "faults_left_out": disks.why_not,
         "restarts": processes.restarts,
@@ -205,15 +204,6 @@ def _watch(processes: Processes, nemesis: Nemesis, until: float) -> None:
     while (now_s := time.monotonic()) < until or (nemesis.missing and now_s < until + MORE_S_MAX):
         processes.start()
         time.sleep(WATCH_S)
-
-
-def _errors(events: Iterable[Event]) -> dict[str, int]:
-    counts = Counter(
-        f"{event.call}: {event.fields['error']}"
-        for event in events
-        if event.kind in (FAIL, INFO) and "error" in event.fields
-    )
-    return dict(sorted(counts.items()))
 
 
 def _decisions(cluster: Cluster) -> dict[str, int]:

@@ -92,7 +92,7 @@ def inner_poll(facts: Facts) -> Found:
     """Within one read, the last one of the whole log included: offsets that are passed over, or come
     again or in another order (int-poll-skip, int-nonmonotonic-poll)."""
     for poll in facts.polls:
-        for at, (offset, _, _) in enumerate(poll.records, poll.start):
+        for at, (offset, _) in enumerate(poll.records, poll.start):
             if offset != at:
                 yield poll.key, f"{poll.process} read {offset} where {at} was next"
                 break
@@ -194,15 +194,6 @@ def torn_batch(facts: Facts) -> Found:
                 yield key, f"of the batch of {batch.values[0]} only {_listed(there)} is there"
 
 
-def epoch_regress(facts: Facts) -> Found:
-    """A leader epoch below that of an earlier offset, in one read."""
-    for poll in facts.polls:
-        known = [(offset, epoch) for offset, _, epoch in poll.records if epoch is not None]
-        for (_, first), (offset, second) in pairwise(known):
-            if second < first:
-                yield poll.key, f"epoch {second} at offset {offset} comes after epoch {first}"
-
-
 def stuck(facts: Facts) -> Found:
     """A call without an end, or a partition without an append, long after all is healed."""
     if facts.healed_ns is None or facts.ended_ns is None:
@@ -238,7 +229,7 @@ def _finals(facts: Facts) -> Iterator[tuple[str, dict[str, int]]]:
     for key in facts.keys:
         final = facts.final(key)
         if final is not None:
-            yield key, {value: offset for offset, value, _ in final}
+            yield key, {value: offset for offset, value in final}
 
 
 def _listed(values: Iterable[object]) -> str:
@@ -262,11 +253,10 @@ CHECKS: Final[dict[str, Check]] = {
     "stream-skip": stream_skip,
     "stale-end": stale_end,
     "torn-batch": torn_batch,
-    "epoch-regress": epoch_regress,
     "stuck": stuck,
 }
 """Every anomaly by name. What was acknowledged or read and is lost is unseen, vanished or torn at the
-end, since the whole log is read there. Cycles of writes (G0, G1c) are none here: no append is a transaction over
+end, since the whole log is read there; that epochs rise along a log is I5 of fsck. Cycles of writes (G0, G1c) are none here: no append is a transaction over
 partitions."""
 
 

@@ -21,8 +21,8 @@ from tests.rigs.torturing.history import (
     Event,
 )
 
-Record = tuple[int, str, int | None]
-"""Offset, value, and the leader epoch where it is known."""
+Record = tuple[int, str]
+"""Offset and value."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,14 +125,14 @@ class Facts:
             for base in batch.bases:
                 yield from enumerate(batch.values, base)
         for poll in self.polls_of(key):
-            yield from ((offset, value) for offset, value, _ in poll.records)
+            yield from poll.records
 
     def offset_of(self, key: str) -> dict[str, int]:
         """Return where each value stands, as far as anybody was told."""
         return {value: offset for offset, value in self.seen(key)}
 
     def read(self, key: str) -> set[str]:
-        return {value for poll in self.polls_of(key) for _, value, _ in poll.records}
+        return {value for poll in self.polls_of(key) for _, value in poll.records}
 
 
 Identity = tuple[object, ...]
@@ -240,9 +240,7 @@ def _polls(invoked: Event, event: Event) -> Iterator[Poll]:
             invoked_ns=invoked.at_ns,
             completed_ns=event.at_ns,
             start=start,
-            records=tuple(
-                (offset, value, epoch) for offset, value, epoch in fields["records"].get(key, ())
-            ),
+            records=tuple((offset, value) for offset, value in fields["records"].get(key, ())),
             is_fresh=fields.get("is_fresh", True),
             is_final=fields.get("is_final", False),
             stream_batch=fields.get("stream_batch"),

@@ -84,10 +84,10 @@ def _reason(error: Exception) -> dict[str, str]:
 
 
 def by_partition(topic: str, rows: Rows) -> dict[str, list[list[Any]]]:
-    """Return rows as a history has them: offset, value and an unknown epoch, by partition."""
+    """Return rows as a history has them: offset and value, by partition."""
     records: dict[str, list[list[Any]]] = defaultdict(list)
     for number, offset, value in rows:
-        records[key_of(topic, number)].append([offset, value, None])
+        records[key_of(topic, number)].append([offset, value])
     return dict(records)
 
 

@@ -109,5 +109,5 @@ class SparkReads:
 def records_of(rows: Sequence[Row]) -> dict[str, list[list[Any]]]:
     records: dict[str, list[list[Any]]] = defaultdict(list)
     for row in rows:
-        records[key_of(row.topic, row.partition)].append([row.offset, row.value, None])
+        records[key_of(row.topic, row.partition)].append([row.offset, row.value])
     return dict(records)
