@@ -8,8 +8,9 @@ from tests.bad_input.refusals import refused as _refused
 from tests.cluster.disks import new_disks
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def disks():
+    """Once: what is refused leaves it as it was."""
     with new_disks() as disks:
         disks.cluster.create_topic(
             "orders", partitions=3, replication_factor=3, configs={"max.message.bytes": 1000}

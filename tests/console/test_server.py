@@ -231,7 +231,6 @@ def ask_and_forget(asking, path):
 @pytest.mark.parametrize(
     "patches, path",
     [
-        ("answers.forecast = hang", "what-if?brokers=1"),
         ("following.Follower._say_trouble = hang", "grid"),
         ("answers.forecast = Cluster.close = hang", "what-if?brokers=1"),
     ],

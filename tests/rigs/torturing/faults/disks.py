@@ -36,7 +36,6 @@ class Disks:
     why_not: dict[str, str] = field(default_factory=dict)
     rolled_back: set[tuple[int, str, int, int]] = field(default_factory=set)
     _are_mounted: bool = False
-    _set_read_only: Callable[[Path, bool], None] | None = None
 
     def prepare(self, minutes: float) -> None:
         size_mib = DISK_MIB + int(MIB_A_MINUTE * minutes)
@@ -51,7 +50,8 @@ class Disks:
             self.folder.root(name).mkdir()
         if self.folder.voter_disks and "full" in self.why_not:
             self.why_not.setdefault("hangs", self.why_not["full"])
-        self._set_read_only = self._how_to_set_read_only()
+        if "full" in self.why_not:
+            self.why_not["read-only"] = self.why_not["full"]
 
     def _mount(self, name: DiskName, size_mib: int) -> str | None:
         """Mount a disk of a fixed size; return why that failed, or None."""
@@ -74,28 +74,6 @@ class Disks:
         has_files = self.folder.voter_disks and "hangs" not in self.why_not
         return "tmpfs, one a root" + ("; ext4 in a file for each voter" if has_files else "")
 
-    def _how_to_set_read_only(self) -> Callable[[Path, bool], None] | None:
-        """Return how a folder is made read-only here; permissions don't stop root."""
-        if os.geteuid() != 0:
-            return _set_mode
-        trial = self.folder.disk(1) / "trial"
-        trial.mkdir()
-        reasons = []
-        for how in (_set_mount, _set_attribute):
-            try:
-                how(trial, True)
-                is_stopped = _is_read_only(trial)
-                how(trial, False)
-            except OSError as error:
-                reasons.append(str(error))
-                continue
-            if is_stopped:
-                trial.rmdir()
-                return how
-        trial.rmdir()
-        self.why_not["read-only"] = f"nothing makes a folder read-only for root: {reasons}"
-        return None
-
     # Faults: each returns what undoes it.
 
     def take_away(self, name: DiskName) -> Callable[[], None]:
@@ -116,10 +94,10 @@ class Disks:
         return give_back
 
     def set_read_only(self, name: DiskName) -> Callable[[], None]:
-        root, how = self.folder.root(name), self._set_read_only
-        assert how is not None
-        how(root, True)
-        return lambda: how(root, False)
+        root = str(self.folder.root(name))
+        _check_run("mount", "--bind", root, root)
+        _run_while_busy("mount", "-o", "remount,bind,ro", root)
+        return lambda: _check_run("umount", "-l", root)
 
     def freeze(self, name: DiskName) -> Callable[[], None]:
         """Have all that write to a disk wait; it can be read."""
@@ -254,32 +232,6 @@ def _mount_file(disk: Path, size_mib: int) -> str | None:
     error = error or why_failed("mount", "-o", "loop", str(image), str(disk))
     image.unlink()
     return error
-
-
-def _set_mount(root: Path, is_read_only: bool) -> None:
-    if is_read_only:
-        _check_run("mount", "--bind", str(root), str(root))
-        _run_while_busy("mount", "-o", "remount,bind,ro", str(root))
-    else:
-        _check_run("umount", "-l", str(root))
-
-
-def _set_attribute(root: Path, is_read_only: bool) -> None:
-    _check_run("chattr", "-R", "+i" if is_read_only else "-i", str(root))
-
-
-def _set_mode(root: Path, is_read_only: bool) -> None:
-    for folder, _, _ in os.walk(root):
-        os.chmod(folder, 0o555 if is_read_only else 0o755)
-
-
-def _is_read_only(folder: Path) -> bool:
-    try:
-        (folder / "probe").touch()
-    except OSError:
-        return True
-    (folder / "probe").unlink()
-    return False
 
 
 def exchange(first: Path, second: Path) -> None:
