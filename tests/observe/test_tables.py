@@ -1,5 +1,7 @@
 """Histories as DataFrames, and the documented SQL, say what the cluster says."""
 
+import re
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
@@ -11,6 +13,7 @@ from kafka_on_spark.observe.history import BrokerEvent
 from kafka_on_spark.observe.tables import broker_timeline, isr_history, leader_timeline
 from tests.cluster.disks import new_disks, records
 from tests.observe.histories import LOSS_AND_RETURN, at, entry
+from tests.pages import page
 
 
 def test_leaderships_are_rows_from_when_to_when():
@@ -48,9 +51,9 @@ def test_a_timeline_shows_nothing_that_a_terminal_would_obey():
 def lived():
     with new_disks() as disks:
         cluster = disks.cluster
-        cluster.create_topic("orders", partitions=3, replication_factor=3)
+        cluster.create_topic("flights", partitions=3, replication_factor=3)
         cluster.create_topic("single", replica_assignment={0: [1]})
-        cluster.append("orders", records(b"a"))
+        cluster.append("flights", records(b"a"))
         cluster.append("single", records(b"a"))
         disks.take_away(1)
         cluster.run_controller()
@@ -87,3 +90,16 @@ def test_a_decision_is_a_row_with_its_number_of_partitions(lived):
 
     [failover] = [each for each in decisions if "probe failed" in each["cause"]]
     assert (failover["partitions"], failover["topics"]) == (4, 2)
+
+
+def test_the_first_query_of_the_page_shows_the_leaders_that_stand(lived):
+    text = re.search(r'spark\.sql\(f?"""(.*?)"""\)', page("docs/look-into-it.md"), re.S)[1]
+
+    rows = ask(lived, text.replace("{ISR_HISTORY}", tables.ISR_HISTORY))
+
+    told = [each for each in lived.history("flights") if (each.cause or "").startswith("broker 1")]
+    assert len(rows) == len(told) >= 3
+    assert all(row["leader"] is not None for row in rows)
+    assert [(row["partition"], row["leader"], tuple(row["isr"])) for row in rows] == [
+        (each.partition, each.leader, each.isr) for each in told
+    ]

@@ -1,7 +1,6 @@
 """Checkpoints come after the answer, cost no writer a commit, and move no reader's view."""
 
 import logging
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import FileEntry
@@ -20,13 +18,10 @@ from tests.store.tables import (
     OPTIONS,
     SCHEMA,
     commit,
-    commit_file,
     commit_times,
     names_in_log,
     opened,
 )
-
-STAMP = Stamp(time_ms=1)
 
 
 @pytest.fixture(autouse=True)
@@ -37,24 +32,6 @@ def often(monkeypatch):
 
 def checkpoints(uri):
     return [int(name[:20]) for name in names_in_log(uri) if name.endswith("checkpoint.parquet")]
-
-
-def record(value):
-    return ConfigRecord(topic_id=None, config_name="x", config_value=value)
-
-
-def test_commits_make_no_checkpoint_list_no_log_and_delete_nothing(log, uri, monkeypatch):
-    two_months_ago = time.time() - 60 * 86_400
-    for version in (0, 1):
-        os.utime(commit_file(uri, version), (two_months_ago, two_months_ago))
-    log.reopen_next_time()
-    log.refresh()
-
-    with monkeypatch.context() as unlisted:
-        unlisted.setattr(os, "listdir", None)
-        commit_times(log, 25)
-
-    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(27)]
 
 
 def test_of_two_committers_the_one_that_has_put_the_due_version_writes_the_checkpoint(log, uri):

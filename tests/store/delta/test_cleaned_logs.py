@@ -6,16 +6,13 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
-from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_metadata_log
-from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit, hint_path
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
-from tests.builders import BEGINNING
 from tests.store.damages import empty, halve
 from tests.store.delta.cleaning import check_whole, copied, live_once
-from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, opened, put_stray
+from tests.store.tables import OPTIONS, commit_file, create, damages_of, live, opened
 
 pytestmark = pytest.mark.usefixtures("short")
 
@@ -113,31 +110,3 @@ def test_an_audit_finds_a_commit_that_no_cleaner_took(cleaned, uri, version):
     commit_file(uri, version).unlink()
 
     assert [each.version for each in damages_of(uri)] == [version]
-
-
-DECIDED = 34
-"""So many more get the table's first commits cleaned."""
-
-
-def decide(log, count):
-    end = log.read(from_offset=0)[-1].end_offset
-    for number in range(count):
-        records = [ProducerRecord(producer_id=f"p{end}", producer_epoch=number)]
-        end = log.append(records, Stamp(time_ms=7), expected_offset=end).end_offset
-        log.maintain()
-
-
-@pytest.mark.parametrize("has_stray", [True, False])
-def test_the_metadata_log_is_followed_over_cleaned_commits(tmp_path, has_stray):
-    root = str(tmp_path / "metadata")
-    log = create_metadata_log(root, OPTIONS, "a-cluster")
-    follower = DeltaMetadataLog(root, OPTIONS)
-    decide(log, 3)
-    assert len(follower.read(from_offset=BEGINNING)) == 3
-    decide(log, DECIDED)
-    assert not commit_file(log.uri, 7).exists()
-    if has_stray:
-        put_stray(log.uri, 7)
-
-    assert follower.read(from_offset=BEGINNING + 3) == log.read(from_offset=BEGINNING + 3)
-    assert len(DeltaMetadataLog(root, OPTIONS).read(from_offset=BEGINNING)) == 3 + DECIDED
