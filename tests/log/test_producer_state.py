@@ -30,6 +30,7 @@ from tests.builders import batch, entry, log, staged, stamp, with_merged
 NEW = None
 # One producer's appends 3 and 5 (a later run), another's in between.
 TWO = {"a": stamp(3), "b": stamp(9, producer="q", epoch=4), "c": stamp(5, epoch=1)}
+NEXT = {"a": stamp(3), "b": stamp(4)}
 # What is kept of its append 4, whose header went: it stands below the log, or may not stand.
 KEPT = {"p": entry(4, epoch=1, base=2)}
 ABOVE = {"p": entry(4, epoch=1, base=9)}
@@ -50,6 +51,7 @@ CASES = [  # log     stamps producers  sent                                expec
     pytest.param("0:abc", TWO, {},      stamp(5, epoch=1),                   2,                       id="retry"),
     pytest.param("0:abc", TWO, {},      stamp(3, epoch=1),                   0,                       id="retry-of-an-older-one-by-the-newer-run"),
     pytest.param("0:abc", TWO, {},      stamp(9, producer="q", epoch=5),     1,                       id="retry-by-the-next-run"),
+    pytest.param("0:ab",  NEXT, {},     stamp(3),                            0,                       id="retry-of-the-one-before-the-last"),
     # Found with other records: a bug of the caller's.
     pytest.param("0:abc", TWO, {},      stamp(5, epoch=1, digest=8),         DuplicateSequenceError,  id="other-payload"),
     pytest.param("0:abc", TWO, {},      stamp(3, epoch=1, digest=8),         DuplicateSequenceError,  id="other-payload-of-an-older-one"),
