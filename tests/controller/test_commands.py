@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -173,24 +172,6 @@ def test_a_request_that_is_none_is_refused(world, text):
     assert '"code": 42' in world.log.batches[-1].records[-1].result
 
 
-def test_what_has_no_code_is_raised_as_an_error_of_the_package(world):
-    active = world.controller()
-
-    def answer():
-        [record] = world.image.requests
-        text = '{"code": -1, "error": "KeyError: 3"}'
-        active.submit(
-            lambda image: ControllerResult(
-                [AdminResultRecord(request=record.request, result=text)], None
-            )
-        )
-
-    world.while_waiting(answer)
-
-    with pytest.raises(KafkaOnSparkError, match="could not decide: KeyError: 3"):
-        run(world.process("me"), create("orders"))
-
-
 def test_an_argument_that_no_request_can_carry_is_refused_before_anything_is_written():
     with pytest.raises(InvalidRequestError, match="can't be given <object object"):
         to_json({"name": object()})
@@ -233,61 +214,6 @@ def test_a_request_may_be_run_yet_if_the_metadata_root_stays_away(world):
         run(world.process("me"), create("orders"))
 
     assert len(world.image.requests) == 1
-
-
-@pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE, Fault.LOST_ANSWER])
-def test_a_waiter_whose_decision_fails_decides_again(world, fault):
-    world.controller("dead")
-    process = world.process("me")
-    world.log.faults.extend([None, fault])
-
-    topic_id = run(process, create("orders"))
-
-    assert world.image.topic_ids == {"orders": topic_id}
-
-
-def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
-    active = world.controller()
-    caller = world.metadata()
-    runner = world.process_with(caller)
-    # The last catch-up was before the answer; the withdrawal loses its race.
-    world.clock.on_sleep = lambda: None
-    catch_up, calls = caller.catch_up, count()
-
-    def late():
-        image = catch_up()
-        if next(calls) == 1:
-            serve_requests(active, world.id_source)
-        return image
-
-    caller.catch_up = late
-
-    topic_id = run(runner, create("orders"), timeout_ms=0)
-
-    assert world.image.topic_ids == {"orders": topic_id}
-
-
-def test_a_waiter_that_another_claim_overtakes_waits_for_the_new_controller(world):
-    """Before it decides its request another process claims."""
-    world.controller("dead")
-    append = world.log.append
-
-    def race(records, stamp, *, expected_offset):
-        is_mine = any(
-            isinstance(each, ControllerRecord) and each.controller_id == "me" for each in records
-        )
-        if is_mine:
-            world.log.append = append
-            rival = world.controller("rival")
-            world.while_waiting(lambda: serve_requests(rival, world.id_source))
-        return append(records, stamp, expected_offset=expected_offset)
-
-    world.log.append = race
-
-    run(world.process("me"), create("orders"))
-
-    assert [batch.stamp.controller_id for batch in world.log.batches][-1] == "rival"
-    assert world.image.topic_ids.keys() == {"orders"}
 
 
 LOOK = ReplicaInspection(
@@ -346,6 +272,11 @@ def test_a_refusal_is_raised_at_the_caller_as_the_same_class(kind):
     assert json.loads(text)["code"] == kind.code
 
 
+def test_what_has_no_code_is_raised_as_an_error_of_the_package():
+    with pytest.raises(KafkaOnSparkError, match="could not decide: KeyError: 3"):
+        response_of(AdminResultRecord(request="", result='{"code": -1, "error": "KeyError: 3"}'))
+
+
 def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_however_late(world):
     active, append = world.controller(), world.log.append
 
@@ -361,3 +292,37 @@ def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_howeve
     topic_id = run(world.process("me"), create("orders"), timeout_ms=0)
 
     assert world.image.topic_ids == {"orders": topic_id}
+
+
+@pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE, Fault.LOST_ANSWER])
+def test_a_waiter_whose_decision_fails_decides_again(world, fault):
+    world.controller("dead")
+    process = world.process("me")
+    world.log.faults.extend([None, fault])
+
+    topic_id = run(process, create("orders"))
+
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def test_a_waiter_that_another_claim_overtakes_waits_for_the_new_controller(world):
+    """Before it decides its request another process claims."""
+    world.controller("dead")
+    append = world.log.append
+
+    def race(records, stamp, *, expected_offset):
+        is_mine = any(
+            isinstance(each, ControllerRecord) and each.controller_id == "me" for each in records
+        )
+        if is_mine:
+            world.log.append = append
+            rival = world.controller("rival")
+            world.while_waiting(lambda: serve_requests(rival, world.id_source))
+        return append(records, stamp, expected_offset=expected_offset)
+
+    world.log.append = race
+
+    run(world.process("me"), create("orders"))
+
+    assert [batch.stamp.controller_id for batch in world.log.batches][-1] == "rival"
+    assert world.image.topic_ids.keys() == {"orders"}

@@ -6,15 +6,13 @@ import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.controller import cleanup_policy
 from kafka_on_spark.controller.cleanup_policy import (
     CompactionPass,
     inspect_for_compaction,
     plan_cleanup,
 )
-from kafka_on_spark.controller.compaction import CompactionReport, ReplicaProgress
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.compaction import CompactionProgress, Dirt
+from kafka_on_spark.log.compaction import CompactionProgress
 from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.builders import (
     KEY,
@@ -143,145 +141,26 @@ def test_a_leader_that_lacks_committed_records_makes_no_report():
     assert look.error
 
 
-CONFIGS = {"cleanup.policy": "compact"}
-
-BACKOFF_MS = 15_000
-
-
-class World:
-    """Partitions of which so much is dirty; a look takes some time."""
-
-    def __init__(self, *partitions, configs=CONFIGS, **fields):
-        self.metadata = Metadata(image_of(*partitions, configs=configs, **fields))
-        self.clock = FakeClock()
-        self.dirty_to = {}
-        self.errors = {}
-        self.look_ms = 0
-        self.looked_at = []
-        given = {inspect_for_compaction: self.look}
-        self.passes = CompactionPass(node_of(self.metadata, self.clock, given=given))
-
-    def look(self, orders):
-        self.clock.advance(self.look_ms)
-        return [self._look(order) for order in orders]
-
-    def _look(self, order):
-        number = order.key.partition
-        self.looked_at.append(number)
-        if number in self.errors:
-            return WorkDone(error=self.errors[number])
-        now = order.partition.compaction
-        end = Offset(self.dirty_to.get(number, 0))
-        finished = CompactionProgress(
-            compacted_below=now.compacted_below,
-            tombstones_below=now.tombstones_below,
-            finished_below=now.compacted_below,
-        )
-        seen = {
-            each.broker_id: ReplicaProgress(
-                each.replica_uuid,
-                Offset(100),
-                finished,
-            )
-            for each in order.addresses
-        }
-        dirt = Dirt(now.compacted_below, end, 0, 100, order.now_ms - 1)
-        if end <= now.compacted_below:
-            dirt = Dirt(now.compacted_below, now.compacted_below, 100, 0, None)
-        return CompactionReport(
-            key=order.key,
-            leader_epoch=order.partition.leader_epoch,
-            dirt=dirt,
-            replicas=seen,
-            cleaned_below=order.partition.compaction.cleaned_below,
-            now_ms=order.now_ms,
-            latest_ms=order.now_ms,
-        )
-
-    def seen(self, **given):
-        """Make a pass; return the partitions that were looked at."""
-        self.looked_at = []
-        self.results = self.passes.run(**given)
-        return self.looked_at
-
-    def decided(self):
-        return [each.key.partition for each in self.results if not each.has_failed]
+# fmt: off
+DUE = [  # policy    partition                                   is looked at
+    pytest.param("compact", partition("1 2 3", hw=9),                  True,  id="compacted"),
+    pytest.param("delete",  partition("1 2 3", hw=9),                  False, id="not compacted"),
+    pytest.param("compact", partition("1 2 3", hw=9, leader=None),     False, id="without a leader"),
+    pytest.param("compact", partition("1 2 3", hw=9, unmade="1 2 3"),  False, id="not made yet"),
+    pytest.param("compact", partition("1 2 3", hw=0),                  False, id="empty"),
+]
+# fmt: on
 
 
-def of_all(count, **fields):
-    return [partition("1 2 3", hw=100, **fields) for _ in range(count)]
+@pytest.mark.parametrize("policy, registered, is_due", DUE)
+def test_only_a_partition_that_can_be_compacted_is_looked_at(policy, registered, is_due):
+    looked_at = []
 
+    def look(orders):
+        looked_at.extend(orders)
+        return [WorkDone() for _ in orders]
 
-@pytest.mark.parametrize(
-    "given, fields",
-    [
-        pytest.param({"configs": {"cleanup.policy": "delete"}}, {}, id="not compacted"),
-        pytest.param({}, {"leader": None}, id="without a leader"),
-        pytest.param({}, {"unmade": "1 2 3"}, id="not made yet"),
-    ],
-)
-def test_a_partition_that_can_not_be_due_is_not_looked_at(given, fields):
-    world = World(*of_all(1, **fields), **given)
+    metadata = Metadata(image_of(registered, configs={"cleanup.policy": policy}))
+    CompactionPass(node_of(metadata, FakeClock(), given={inspect_for_compaction: look})).run()
 
-    assert world.seen() == []
-
-
-def test_an_empty_partition_is_not_looked_at():
-    assert World(partition("1 2 3", hw=0)).seen() == []
-
-
-def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
-    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
-    world = World(*of_all(5))
-    world.look_ms = cleanup_policy.PASS_MS_MAX
-
-    assert world.seen() == [0, 1]
-    assert world.seen() == [2, 3]
-    assert world.seen() == [4]
-
-    world.clock.advance(BACKOFF_MS)
-    assert world.seen() == [0, 1]
-
-
-def test_maintain_looks_at_all_whenever_they_were_looked_at_and_however_long_that_takes(
-    monkeypatch,
-):
-    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
-    world = World(*of_all(5))
-    world.look_ms = cleanup_policy.PASS_MS_MAX
-
-    assert world.seen() == [0, 1]
-    assert world.seen(is_all=True) == [0, 1, 2, 3, 4]
-
-
-def test_a_controller_commits_under_its_own_term():
-    world = World(*of_all(1))
-    world.dirty_to = {0: 40}
-    submitted = []
-
-    def submit(decide):
-        submitted.append(decide(world.metadata.image))
-        return submitted[-1].response
-
-    world.seen(submit=submit)
-
-    assert world.metadata.commits == 0
-    assert [len(each.records) for each in submitted] == [1]
-    assert world.decided() == [0]
-
-
-def test_what_is_due_and_what_could_not_be_looked_at_is_told_and_a_dry_run_commits_nothing():
-    world = World(*of_all(3))
-    world.dirty_to, world.errors = {0: 40}, {1: "a file is damaged"}
-
-    told = world.passes.run(is_all=True, is_dry_run=True)
-    assert world.metadata.commits == 0
-    done = world.passes.run(is_all=True)
-
-    assert told == done
-    [(kind, decided)], [(_, failed)] = (each.done for each in done)
-    assert [each.key.partition for each in done] == [0, 1]
-    assert (kind, decided.count) == ("compaction", 1)
-    assert decided.what.startswith("decision: compacted below 40")
-    assert (failed.count, failed.error) == (0, "a file is damaged")
-    assert world.metadata.commits == 1
+    assert len(looked_at) == is_due

@@ -17,12 +17,10 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.controller.brokers import fence_broker, note_refused
 from kafka_on_spark.controller.commands import (
-    ALTER_TOPIC_CONFIGS,
     serve_requests,
 )
 from kafka_on_spark.controller.controller_loop import ExpiryChecks, silent_groups
-from kafka_on_spark.controller.inspections import LostReplicaInspector, inspect_replica
-from kafka_on_spark.controller.lease import claim
+from kafka_on_spark.controller.inspections import LostReplicaInspector
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
 from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.controller.upkeep import Upkeep, UpkeepReport, UpkeepRow
@@ -34,27 +32,8 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     RefusedWrite,
 )
-from kafka_on_spark.metadata.reports import ReplicaInspection
-from tests.builders import KEY, digest_at, disk, image_of, partition, whole
-from tests.controller.controlled import LEASE_MS, World, commit, create, pending, run
-
-
-def test_the_loop_answers_while_it_probes_a_root_that_fails(world):
-    loop = world.loop("active")
-    loop._node.tasks.given[probe_task] = lambda orders: [
-        ProbeResult(each.broker_id, 56, "away") for each in orders
-    ]
-    world.while_waiting(lambda: pending(world, ALTER, asked_by="me"))
-    run(world.process("me"), create("orders"))
-
-    loop.run(None)
-
-    names = [type(record).__name__ for batch in world.log.batches for record in batch.records]
-    assert names.index("AdminResultRecord") < names.index("BrokerChangeRecord")
-    assert world.image.topic("orders").configs == {"retention.ms": "5"}
-
-
-ALTER = (ALTER_TOPIC_CONFIGS, {"name": "orders", "configs": {"retention.ms": 5}})
+from tests.builders import KEY, disk, image_of, partition, whole
+from tests.controller.controlled import LEASE_MS, World, commit, create, pending
 
 
 def renewals_of(world):
@@ -103,29 +82,6 @@ def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
     assert (report.records_deleted, report.tables_removed) == (1, 2)
 
 
-def test_a_share_of_upkeep_ends_where_another_controller_has_claimed(world):
-    done = []
-
-    def maintain(*, submit, after_part):
-        for number in range(3):
-            world.clock.advance(2 * LEASE_MS)
-            if number == 1:
-                other = world.metadata()
-                other.catch_up()
-                other.submit(
-                    lambda image: claim(image, "other", "", seen=image.controller), timeout_ms=1000
-                )
-            done.append(number)
-            after_part()
-
-    loop = with_chores(world.loop("active"), {Upkeep: SimpleNamespace(run_share=maintain)})
-
-    with pytest.raises(NotControllerError):
-        loop.run(None)
-
-    assert done == [0, 1]
-
-
 def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
     """Probing until the session is over (9 s) must not look like death (10 s)."""
     name, value = "broker.session.timeout.ms", "60000"
@@ -143,24 +99,6 @@ def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
         if isinstance(batch.records[0], ControllerRecord)
     ]
     assert max(later - earlier for earlier, later in pairwise(signs)) < LEASE_MS
-
-
-def test_a_frozen_controller_that_wakes_up_stops_and_has_committed_nothing(world):
-    loop = world.loop("frozen")
-    thaws = []
-
-    def freeze():
-        world.clock.on_sleep = lambda: None
-        world.clock.advance(60_000)
-        run(world.process("me"), create("orders"))
-        thaws.append(world.log.end_offset)
-
-    world.clock.on_sleep = freeze
-
-    with pytest.raises(NotControllerError):
-        loop.run(30_000)
-
-    assert world.log.end_offset == thaws[0]
 
 
 SESSION_MS = 9000
@@ -182,16 +120,6 @@ def answers(codes):
     return lambda orders: [
         ProbeResult(each.broker_id, codes.get(each.broker_id, 0), "refused") for each in orders
     ]
-
-
-def test_a_controller_judges_no_root_that_it_may_not_write_to(judged):
-    loop = judged.loop("active")
-    loop._node.tasks.given[probe_task] = answers({2: DENIED})
-
-    report = loop.run(None)
-
-    assert (report.denied, report.fenced) == ((2,), ())
-    assert sorted(judged.image.partition(KEY).isr) == [1, 2]
 
 
 def test_a_process_that_may_write_to_no_root_controls_nothing(judged):
@@ -310,14 +238,6 @@ def test_a_root_that_refuses_all_writes_is_fenced_in_two_seconds(well, code, siz
     assert sorted(well.image.partition(KEY).isr) == [1, 3]
 
 
-def test_what_two_hosts_met_fences_a_broker_though_the_controller_does_not(well):
-    noted(well, "a", "b")
-    loop = well.loop("active")
-    loop._node.tasks.given[probe_task] = Roots()
-
-    assert loop.run(None).fenced == (2,)
-
-
 @pytest.mark.parametrize("hosts", [("a", "b"), ("a",), ()])
 def test_a_broker_through_which_others_commit_meanwhile_is_not_fenced(well, hosts):
     noted(well, *hosts)
@@ -419,45 +339,3 @@ def test_leaders_are_given_back_above_the_limit_of_the_imbalance(world, limit, s
     assert report.leaders_moved == moved
     leaders = [each.leader for _, each in world.image.partitions()]
     assert leaders.count(2) == share - moved
-
-
-def headless_image(**configs):
-    """Return an image of a partition that nobody leads, and whose ISR is away."""
-    one = partition("1 2 3", isr="2", leader=None, hw=10, hw_epoch=4)
-    return image_of(one, ids="1 2 3", fenced="2", configs=configs)
-
-
-def inspected(order, end):
-    return ReplicaInspection(
-        key=order.address.key,
-        broker_id=order.address.broker_id,
-        partition_epoch=order.partition.partition_epoch,
-        high_watermark=order.partition.high_watermark,
-        log_start_offset=0,
-        log_end_offset=end,
-        last_epoch=4,
-        epoch_below_high_watermark=4 if end >= 10 else None,
-        chain_digest=digest_at(end),
-        chain_at_high_watermark=digest_at(10) if end >= 10 else None,
-    )
-
-
-def test_a_pass_finds_a_leader_where_no_replica_in_sync_is_left(world):
-    """A replica whose inspection fails gives none; the other's log proves to have all."""
-    commit(world, *snapshot_records(headless_image()))
-    loop, asked = world.loop("active"), []
-    loop._node.tasks.given[probe_task] = lambda orders: [
-        ProbeResult(each.broker_id, 56 if each.broker_id == 2 else 0) for each in orders
-    ]
-
-    def run_inspections(orders):
-        asked.append(sorted(each.address.broker_id for each in orders))
-        return [None if each.address.broker_id == 1 else inspected(each, 12) for each in orders]
-
-    loop._node.tasks.given[inspect_replica] = run_inspections
-
-    report = loop.run(None)
-
-    assert asked == [[1, 3]]
-    assert report.leaders_moved == 1
-    assert [each.leader for _, each in world.image.partitions()] == [3]

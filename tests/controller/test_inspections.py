@@ -138,16 +138,6 @@ def test_a_replica_that_has_another_log_than_its_leader_is_not_taken_back(lives)
     assert lives.inspected == 1  # it is known to be bad, and is created again meanwhile
 
 
-def test_while_the_leader_can_not_be_read_nothing_is_said_of_a_lost_replica(lives):
-    lives.lose(3)
-    lives.roots["memory://1"].is_offline = True
-
-    assert lives.restore() == []
-
-    lives.roots["memory://1"].is_offline = False
-    assert lives.restore() == lives.keys
-
-
 def damage_file(lives):
     files = lives.roots["memory://3"].files[folder(address(3, key=lives.keys[0]))]
     for name in files:
@@ -170,21 +160,6 @@ def test_a_replica_that_is_not_whole_stays_lost_whatever_its_labels_say(lives, d
     assert lives.restore() == []
 
     assert lives.now.directories[2] == LOST
-
-
-def test_a_replica_that_lacks_what_was_committed_since_stays_lost(lives):
-    lives.lose(3)
-    lives.append(0, "b")
-    lives.run(is_sweep=True)
-
-    assert lives.restore() == []
-
-
-def test_a_replica_on_another_disk_stays_lost(lives):
-    lives.lose(3)
-    lives.roots["memory://3"].directory_id = None
-
-    assert lives.restore() == []
 
 
 @pytest.mark.parametrize("later_ms", [0, 1, REINSPECT_MS])
@@ -240,3 +215,21 @@ def test_a_replica_that_names_another_disk_is_not_taken_back(lives, disk_found):
     assert take_back_lost(lives.metadata.image, [whole]).response == lives.keys
     other = replace(whole, address=replace(whole.address, directory_id=disk_found))
     assert take_back_lost(lives.metadata.image, [other]).response == []
+
+
+def test_while_the_leader_can_not_be_read_nothing_is_said_of_a_lost_replica(lives):
+    lives.lose(3)
+    lives.roots["memory://1"].is_offline = True
+
+    assert lives.restore() == []
+
+    lives.roots["memory://1"].is_offline = False
+    assert lives.restore() == lives.keys
+
+
+def test_a_replica_that_lacks_what_was_committed_since_stays_lost(lives):
+    lives.lose(3)
+    lives.append(0, "b")
+    lives.run(is_sweep=True)
+
+    assert lives.restore() == []

@@ -9,7 +9,6 @@ import pytest
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     HistoryExpiredError,
-    KafkaStorageError,
     NotControllerError,
 )
 from kafka_on_spark.base.ids import LOST, PartitionKey, TopicId
@@ -268,19 +267,6 @@ def test_a_later_process_learns_from_the_log_since_when_a_table_is_unassigned(wo
     assert world.clean(late) == (3, [TOPIC_ONLY])
 
 
-def test_a_broker_that_comes_back_is_inspected_as_a_whole(world):
-    world.clean()
-    world.decide(lambda image: fence_broker(image, 3, "fails"))
-    world.commit(GONE)
-    world.clock.advance(DELAY_MS)
-    assert world.clean() == (2, [{1: frozenset({TOPIC_ID}), 2: frozenset({TOPIC_ID})}])
-
-    world.decide(lambda image: unfence_broker(image, 3, "returns"))
-
-    assert world.clean() == (1, [{3: None}])
-    assert world.clean() == (0, [])
-
-
 def test_a_root_that_can_not_be_listed_is_asked_again(world):
     world.failing = {2}
     assert world.clean() == (0, [ALL])
@@ -354,56 +340,6 @@ def test_a_deposed_controller_removes_nothing_more():
     assert world.clean(world.new_cleaner())[0] == left
 
 
-def fail():
-    raise KafkaStorageError("an executor is lost")
-
-
-def fail_to_list(world):
-    world.while_listing = fail
-
-
-def fail_to_read_the_metadata(world):
-    world.while_listing = lambda: setattr(world.log, "is_offline", True)
-
-
-def fail_to_remove(world):
-    world.before_removal = fail
-
-
-def mend(world):
-    world.while_listing = world.before_removal = lambda: None
-    world.log.is_offline = False
-
-
-FAILURES = [fail_to_list, fail_to_read_the_metadata, fail_to_remove]
-
-
-@pytest.mark.parametrize("prevent", FAILURES)
-def test_what_a_failed_pass_was_to_remove_is_removed_by_the_next_one(world, prevent):
-    world.clean()
-    world.commit(GONE)
-    world.clock.advance(DELAY_MS)
-    prevent(world)
-    with pytest.raises(KafkaStorageError):
-        world.clean()
-    mend(world)
-
-    assert world.clean() == (3, [TOPIC_ONLY])
-    assert world.clean() == (0, [])
-
-
-def test_a_pass_that_takes_long_leaves_the_rest_to_the_next_one():
-    world = World(partition_count=REMOVALS_AT_ONCE)
-    world.clean()
-    world.commit(GONE)
-    world.clock.advance(DELAY_MS)
-    world.before_removal = lambda: world.clock.advance(1500)  # broker.heartbeat.interval.ms=2000
-
-    assert world.clean() == (2 * REMOVALS_AT_ONCE, [TOPIC_ONLY])
-    assert world.clean() == (REMOVALS_AT_ONCE, [TOPIC_ONLY])
-    assert world.clean() == (0, [])
-
-
 def add_topic(world):
     another = PartitionRecord(
         topic="another", topic_id="2" * 32, partition=0, registration=partition("1 2 3")
@@ -449,18 +385,6 @@ def test_the_root_of_a_broker_that_leaves_is_emptied_at_once(world):
 
     assert world.tables[2] == [unknown]
     assert [len(world.tables[each]) for each in (1, 3)] == [1, 1]
-
-
-def test_a_broker_may_leave_whose_root_does_not_answer_and_is_inspected_once_it_comes_again(world):
-    world.clean()
-    world.commit(GONE)
-    world.clock.advance(DELAY_MS)
-    world.failing = {2}
-
-    assert world.cleaner.empty(2) == 0
-    assert world.clean() == (2, [{1: TOPIC_ONLY[1], 2: None, 3: TOPIC_ONLY[3]}])
-    world.failing = set()
-    assert world.clean() == (1, [{2: None}])
 
 
 def on(*broker_ids, key=KEY):
@@ -550,3 +474,40 @@ def test_creation_says_whether_the_table_is_there():
     assert results == [True, True, False, False]
     made = store.open(address(1)).load()
     assert (made.log_end_offset, made.leader_epoch) == (0, 7)
+
+
+def test_a_broker_that_comes_back_is_inspected_as_a_whole(world):
+    world.clean()
+    world.decide(lambda image: fence_broker(image, 3, "fails"))
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    assert world.clean() == (2, [{1: frozenset({TOPIC_ID}), 2: frozenset({TOPIC_ID})}])
+
+    world.decide(lambda image: unfence_broker(image, 3, "returns"))
+
+    assert world.clean() == (1, [{3: None}])
+    assert world.clean() == (0, [])
+
+
+def test_a_pass_that_takes_long_leaves_the_rest_to_the_next_one():
+    world = World(partition_count=REMOVALS_AT_ONCE)
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    world.before_removal = lambda: world.clock.advance(1500)  # broker.heartbeat.interval.ms=2000
+
+    assert world.clean() == (2 * REMOVALS_AT_ONCE, [TOPIC_ONLY])
+    assert world.clean() == (REMOVALS_AT_ONCE, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+
+
+def test_a_broker_may_leave_whose_root_does_not_answer_and_is_inspected_once_it_comes_again(world):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    world.failing = {2}
+
+    assert world.cleaner.empty(2) == 0
+    assert world.clean() == (2, [{1: TOPIC_ONLY[1], 2: None, 3: TOPIC_ONLY[3]}])
+    world.failing = set()
+    assert world.clean() == (1, [{2: None}])

@@ -53,26 +53,6 @@ def test_a_follower_whose_root_has_no_room_is_noted_once_it_was_asked_again(monk
     assert asked == [{1: 0, 2: 0, 3: 2**20}] * 3
 
 
-def test_the_slice_also_inspects_a_partition_of_which_a_fetch_was_refused():
-    rounds = Rounds()
-    rounds.append(0, "a")
-    rounds.roots["memory://3"].is_offline = True
-
-    report = rounds.run()
-
-    assert (0, 2) in rounds.fetched(is_inspection=True)
-    assert (report.slice_count, report.is_caught_up) == (1, False)
-
-
-def test_a_fetch_for_one_of_two_followers_is_no_inspection_of_the_partition():
-    rounds = Rounds(isr="1 2")
-
-    rounds.run()
-
-    assert rounds.fetched(is_inspection=False) == [(0, 3)]
-    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
-
-
 def test_a_fetch_that_was_refused_is_left_out_for_its_back_off():
     rounds = Rounds()
     rounds.append(0, "a")
@@ -86,25 +66,6 @@ def test_a_fetch_that_was_refused_is_left_out_for_its_back_off():
 
     assert rounds.run().is_caught_up
     assert waits == [1000, 1000, 1000]
-
-
-def test_a_newer_leadership_ends_a_back_off_at_once():
-    rounds = Rounds()
-    rounds.append(0, "a")
-    rounds.roots["memory://3"].is_offline = True
-    rounds.run()
-    image = rounds.metadata.image
-    change = elect_preferred_again(image, rounds.keys[0])
-    rounds.submit([change])
-
-    rounds.run()
-
-    assert (0, 3) in rounds.fetched()
-
-
-def elect_preferred_again(image, key):
-    before = image.partition(key)
-    return change_record(image, key, before, PartitionChange(leader=BrokerId(1)), "again")
 
 
 def test_a_fetcher_that_is_fenced_waits_for_a_newer_leadership_and_not_for_time():
@@ -170,15 +131,6 @@ def test_a_cluster_wide_throttle_holds_for_a_move_as_well():
     assert rounds.end(2) + rounds.end(3) == 2
 
 
-def test_in_sync_followers_are_served_first():
-    rounds = Rounds(isr="1 3")
-    rounds.append(0, "a", 5)
-
-    rounds.run(follower_replication_throttled_rate=300, replica_fetch_max_bytes=300)
-
-    assert (rounds.end(2), rounds.end(3)) == (0, 3)
-
-
 def after(image, *reports):
     """Return the partition after what `reports` lead to was committed."""
     return replay(image, conclude(image, reports)).partition(KEY)
@@ -214,15 +166,6 @@ def test_after_every_small_round_each_member_of_the_isr_has_what_is_committed():
     assert checked == 144
 
 
-def test_a_partition_that_was_never_created_is_caught_up_and_needs_no_tables():
-    rounds = Rounds(directories=(None, None, None))
-
-    report = rounds.run()
-
-    assert (report.not_looked_at, report.is_caught_up) == (0, True)
-    assert rounds.metadata.image.partition(rounds.keys[0]).directories == (None, None, None)
-
-
 def test_an_inspection_creates_the_leader_that_its_followers_wait_for():
     rounds = Rounds(directories=(None, disk(2), disk(3)))
 
@@ -254,3 +197,22 @@ def test_only_a_fence_of_the_newest_epoch_waits_for_a_newer_leadership():
 
     assert waiting == [FencedLeaderEpochError.code]
     assert not awaits_metadata(FencedLeaderEpochError.code, 4, 5)
+
+
+def test_a_newer_leadership_ends_a_back_off_at_once():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+    rounds.run()
+    image = rounds.metadata.image
+    change = elect_preferred_again(image, rounds.keys[0])
+    rounds.submit([change])
+
+    rounds.run()
+
+    assert (0, 3) in rounds.fetched()
+
+
+def elect_preferred_again(image, key):
+    before = image.partition(key)
+    return change_record(image, key, before, PartitionChange(leader=BrokerId(1)), "again")

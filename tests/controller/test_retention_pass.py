@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.controller import scheduler
+from kafka_on_spark.controller import cleanup_policy, scheduler
 from kafka_on_spark.controller.cleanup_policy import (
     INSPECT_AGAIN_MS_MAX,
     CleanupOrder,
@@ -332,3 +332,41 @@ def test_a_look_whose_deletion_was_not_committed_is_made_again_after_an_interval
     world.run()
 
     assert (world.looked_at, world.starts()) == ([0], [8, 0])
+
+
+def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
+    monkeypatch.setattr(cleanup_policy, "INSPECTIONS_AT_ONCE", 2)
+    world = World(*[with_records()] * 5)
+    world.look_ms = cleanup_policy.PASS_MS_MAX
+
+    def seen(**given):
+        world.run(**given)
+        return list(world.looked_at)
+
+    assert [seen(), seen(), seen()] == [[0, 1], [2, 3], [4]]
+    assert seen(is_all=True) == [0, 1, 2, 3, 4], "maintain looks at all, however long that takes"
+
+
+def test_a_controller_commits_under_its_own_term():
+    world, submitted = World(with_records()), []
+    world.keeps_from = {0: 3}
+
+    def submit(decide):
+        submitted.append(decide(world.metadata.image))
+        return submitted[-1].response
+
+    world.run(submit=submit)
+
+    assert world.metadata.commits == 0
+    assert [len(each.records) for each in submitted] == [1]
+
+
+def test_a_dry_run_tells_what_would_be_done_and_commits_nothing():
+    world = World(with_records(), with_records(), with_records())
+    world.keeps_from, world.errors = {0: 3}, {1: "a file is damaged"}
+
+    told = world.run(is_all=True, is_dry_run=True)
+    assert (world.metadata.commits, world.told) == (0, [])
+
+    assert world.run(is_all=True) == told
+    assert world.metadata.commits == 1

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.controller.scheduler import ROOTS_INTERVAL_MS
 from kafka_on_spark.controller.upkeep import METADATA, Upkeep, clean_root_task
 from kafka_on_spark.node.node import hint_roots
@@ -75,16 +74,6 @@ def test_jobs_that_end_clean_roots_once_an_interval_together():
     assert done == ALL
 
 
-def test_a_hint_of_the_future_holds_up_no_cleaning():
-    roots = begun()
-    roots.clock.advance(-50 * ROOTS_INTERVAL_MS)
-    roots.process()
-
-    roots.share()
-
-    assert roots.share(after_ms=1000) == ALL
-
-
 def test_a_root_that_fails_is_a_row():
     roots = begun()
     roots.errors = {2: "EIO"}
@@ -103,18 +92,6 @@ def test_maintain_cleans_all_at_once_and_the_metadata_roots():
     assert str(row) == "__cluster_metadata-0: clean: 3 files deleted (0 bytes)"
     assert roots.done == [*ALL, METADATA]
     assert roots.share(after_ms=1) == []
-
-
-def test_metadata_roots_that_fail_are_a_row():
-    roots = begun()
-
-    def fail():
-        raise KafkaStorageError("away")
-
-    roots.cleaned = fail
-    roots.report = roots.upkeep.maintain(None)
-
-    assert roots.said() == [(f"{METADATA}-0", None, "away")]
 
 
 def test_a_broker_that_is_fenced_is_left_alone():

@@ -71,22 +71,6 @@ def test_what_has_changed_is_due_an_interval_after_its_last_visit(change):
     assert visits.run(1) == changed
 
 
-def test_what_has_not_changed_is_due_when_its_last_visit_said_so():
-    visits = Visits(2)
-    visits.run()
-
-    assert visits.run(IDLE_MS - 1) == []
-    assert visits.run(1) == [0, 1]
-
-
-def test_what_is_left_is_due_at_once_and_comes_after_those_that_wait_longer():
-    visits = Visits(3)
-
-    assert visits.run(1, most=1, due_in_ms=0) == [0]
-    assert visits.run(1, most=2) == [1, 2]
-    assert visits.run(1) == [0]
-
-
 def test_a_process_begins_where_chance_says():
     assert Visits(4, first=3).run() == [3, 0, 1, 2]
 
@@ -137,6 +121,7 @@ class Cluster:
                 times.record(each, registered, settings, at_ms=now_ms, due_at_ms=inf)
 
 
+@pytest.mark.long
 def test_a_pass_over_many_partitions_that_finds_nothing_takes_a_moment():
     cluster = Cluster(MANY)
     cluster.upkeep.run_share()

@@ -16,16 +16,13 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import LOST, BrokerId
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.election import change_record
-from kafka_on_spark.controller.fetch_plan import plan_fetches
 from kafka_on_spark.controller.inspections import (
     Finding,
     UnreadableLeaders,
     inspect_replica,
     plan_second_inspection,
 )
-from kafka_on_spark.controller.isr import conclude
 from kafka_on_spark.controller.probes import ProbeResult, probe_task
-from kafka_on_spark.log.fetch import merge_reports
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import address, image_of, partition, report, seen, segment, uuid_on
 from tests.controller.rounds import Rounds
@@ -149,19 +146,6 @@ def test_a_partition_that_changes_during_the_second_inspection_is_inspected_agai
     assert registration(rounds).directory_of(THIRD) == LOST
 
 
-def test_of_two_that_find_it_one_commits_and_the_other_drops_it(rounds):
-    rounds.append(0, "b")
-    lose(rounds, THIRD)
-    inspect(rounds)
-    rounds.second_inspections.finish()
-    before = rounds.metadata.image.offset
-
-    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
-
-    assert rounds.second_inspections.finish() == 0
-    assert rounds.metadata.catch_up().offset == before
-
-
 def test_a_damaged_file_is_read_a_second_time(rounds):
     [batch] = rounds.replicas.open(address(3, key=rounds.keys[0])).load().batches
     [segment] = batch.segments
@@ -205,17 +189,6 @@ def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
 
     rounds.second_inspections.finish()
     assert registration(rounds).directory_of(THIRD) == LOST
-
-
-def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
-    [batch] = rounds.replicas.open(address(3, key=rounds.keys[0])).load().batches
-    [segment] = batch.segments
-    gone = replace(segment, file_name=segment.file_name.replace("a0", "gone"))
-    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3), gone))
-
-    rounds.second_inspections.finish()
-
-    assert LOST not in registration(rounds).directories
 
 
 def test_no_second_inspection_is_made_before_its_time(rounds):
@@ -298,33 +271,6 @@ def test_a_file_that_the_log_no_longer_names_after_the_look_is_no_loss(rounds, m
 
     assert merged == [segment]
     assert not any(seen.bad_file for seen in result.report.followers)
-
-
-def find_bad(rounds, broker_id):
-    rounds.second_inspections.record_finding(Finding(rounds.keys[0], broker_id, uuid_on(broker_id)))
-
-
-@pytest.mark.parametrize("found_bad, committed", [([], 2), ([THIRD], 1)])
-def test_from_the_first_finding_on_a_replica_counts_no_more(rounds, found_bad, committed):
-    rounds.append(0, "b")
-    for each in found_bad:
-        find_bad(rounds, each)
-    fetched = rounds._run_fetches(plan_fetches(rounds.metadata.image, rounds.keys[0]))
-
-    reports = merge_reports([each.report for each in fetched])
-    rounds.metadata.submit(lambda image: conclude(image, reports), timeout_ms=1)
-
-    assert registration(rounds).high_watermark == committed
-
-
-@pytest.mark.parametrize("found_bad, leader", [([], 2), ([SECOND], 3), ([SECOND, THIRD], None)])
-def test_from_the_first_finding_on_a_replica_is_not_elected(rounds, found_bad, leader):
-    for each in found_bad:
-        find_bad(rounds, each)
-
-    rounds.metadata.submit(lambda image: fence_broker(image, FIRST, "it is away"), timeout_ms=1)
-
-    assert registration(rounds).leader == leader
 
 
 SESSION_MS = 9000
@@ -412,13 +358,6 @@ def test_a_leader_that_is_unreadable_for_a_session_leaves_isr_and_leadership_and
     assert LOST not in before
 
 
-def test_a_follower_that_is_unreadable_is_left_to_its_lag(reading):
-    reading.inspect(3, times=9)
-
-    assert reading.unread.replace_lasting() == 0
-    assert 3 in reading.now.isr
-
-
 # fmt: off
 TOO_LITTLE = [
     pytest.param({"times": 2},                        id="two inspections"),
@@ -435,14 +374,6 @@ def test_an_error_that_may_pass_or_refuses_the_caller_sets_no_replica_aside(read
 
     assert reading.unread.replace_lasting() == 0
     assert sorted(reading.now.isr) == [1, 2, 3]
-
-
-def test_one_inspection_that_succeeds_resets_the_count(reading):
-    reading.inspect(1, times=2)
-    reading.inspect()
-    reading.inspect(1, times=2)
-
-    assert reading.unread.replace_lasting() == 0
 
 
 def test_a_root_that_does_not_answer_is_the_controllers_business(reading):
@@ -503,6 +434,14 @@ def test_a_member_with_a_fence_above_the_metadata_does_not_lead(reading):
 
     assert reading.unread.replace_lasting() == 1
     assert reading.now.leader == 3
+
+
+def test_one_inspection_that_succeeds_resets_the_count(reading):
+    reading.inspect(1, times=2)
+    reading.inspect()
+    reading.inspect(1, times=2)
+
+    assert reading.unread.replace_lasting() == 0
 
 
 def test_inspections_under_an_older_leadership_do_not_count(reading):

@@ -38,6 +38,13 @@ class Processes:
         self.random_below = lambda below: below // 2
         self.sweep_round = None
 
+    def have(self, count):
+        """Have so many partitions from now on."""
+        self.image, seen_ms = image_with(count), self.inspected_ms
+        self.inspected_ms = {
+            each: seen_ms.get(each, self.clock.now_ms()) for each, _ in self.image.partitions()
+        }
+
     def new_process(self):
         return Scheduler(
             self.clock, self.hints, random_below=lambda below: self.random_below(below)
@@ -82,6 +89,7 @@ turns = st.lists(
         st.integers(0, INTERVAL_MS),
         st.sampled_from([None, None, "a", "b"]),
         st.sampled_from([False, False, False, True]),
+        st.sampled_from([None, None, None, 1, 7, 20, 30]),
     ),
     min_size=1,
     max_size=30,
@@ -93,11 +101,14 @@ turns = st.lists(
 def test_each_partition_is_inspected_within_the_interval_whichever_process_runs_the_rounds(
     count, position
 ):
+    """Partitions come and go; nobody has to have inspected one before it came."""
     processes = Processes(count)
-    for pause_ms, process, is_hint_lost in position:
+    for pause_ms, process, is_hint_lost, count_now in position:
         processes.clock.advance(pause_ms)
         if is_hint_lost:
             processes.hints.hint = None
+        if count_now is not None:
+            processes.have(count_now)
 
         processes.run(process)
 
@@ -132,6 +143,17 @@ def test_failed_inspections_come_first_in_the_next_round():
     assert {*keys[:2]} == {key(3), key(15)}
     assert processes.sweep_round.position.again == (key(15),)
     assert processes.not_inspected_count() == 1
+    processes.have(15)
+    processes.run()
+    assert processes.sweep_round.position.again == (), "it is gone"
+
+
+def test_a_hint_of_the_future_is_none():
+    processes = Processes(40)
+    processes.run()
+    processes.clock.advance(-1)
+
+    assert len(processes.run()) == 40
 
 
 def test_with_everything_failing_nothing_counts_as_inspected():

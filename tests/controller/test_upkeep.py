@@ -21,14 +21,6 @@ def test_the_first_round_of_a_cluster_owes_nothing():
     assert worked.share() == [0, 1, 2, 3]
 
 
-def test_those_that_a_round_has_inspected_come_first():
-    worked = begun(40, cluster={"log.cleaner.share": "0.01"})
-    worked.took_ms = 20.0
-    inspected = [PartitionKey(TOPIC_ID, each) for each in (30, 35)]
-
-    assert {30, 35} <= set(worked.share(first=inspected))
-
-
 def test_each_created_replica_on_a_broker_that_is_online_has_an_order():
     worked = begun()
     worked.share()
@@ -106,13 +98,6 @@ def test_topics_are_named_or_refused():
         worked.upkeep.maintain("nowhere")
 
 
-def test_a_share_of_0_leaves_all_to_maintain():
-    worked = begun(cluster={"log.cleaner.share": "0"})
-
-    assert worked.share() == []
-    assert worked.upkeep.run_all().visited == 3
-
-
 def test_a_round_takes_no_more_than_its_share_of_the_time():
     worked = begun(2000, cluster={"log.cleaner.share": "0.01"})
     worked.took_ms = 10.0
@@ -122,17 +107,6 @@ def test_a_round_takes_no_more_than_its_share_of_the_time():
     # 600 ms; the first part is small, to learn how long a visit takes
     assert sum(worked.took_ms for _ in worked.done) <= 2 * 600
     assert all(order.work_ms_max <= 600 for order in worked.done)
-
-
-def test_tasks_side_by_side_count_for_the_time_that_passed():
-    alone = begun(2000, cluster={"log.cleaner.share": "0.01"})
-    together = begun(2000, cluster={"log.cleaner.share": "0.01"})
-    alone.took_ms = together.took_ms = 10.0
-    together.side_by_side = 8
-
-    visited = [len(each.share(INTERVAL_MS)) for each in (alone, together)]
-
-    assert visited[1] > 4 * visited[0]
 
 
 @pytest.mark.parametrize(
@@ -183,15 +157,6 @@ def test_a_long_visit_is_cut_into_parts_until_the_round_has_had_its_time():
     most = max(after - before for before, after in pairwise([0, *parts, 48]))
     assert most * VISIT_TIMES_MAX * TASK_MS <= PART_MS
     assert [row.count for row in report.rows] == [16, 16, 16]
-
-
-def test_an_order_that_gets_on_no_more_does_not_come_again():
-    worked = begun()
-    worked.work = lambda order: WorkDone(is_left=True)
-
-    worked.share()
-
-    assert len(worked.done) == 3
 
 
 def test_bytes_keep_to_the_throttle():
@@ -246,17 +211,6 @@ def test_a_partition_without_a_leader_waits_for_its_election():
     assert not decided(seen(101), leader=None, isr="").records
 
 
-def test_a_long_piece_of_work_on_roots_is_made_up_for():
-    worked = begun(10)
-    worked.roots_took_ms = 4000
-    worked.clock.advance(ROOTS_INTERVAL_MS)
-
-    visited = [worked.share(1000) for _ in range(4)]
-
-    assert visited[1:] == [[], [], []]
-    assert worked.roots_cleaned == 1
-
-
 def test_a_round_of_some_topics_leaves_the_roots():
     worked = begun()
     worked.clock.advance(ROOTS_INTERVAL_MS)
@@ -264,3 +218,12 @@ def test_a_round_of_some_topics_leaves_the_roots():
     worked.upkeep.run_share("orders")
 
     assert worked.roots_cleaned == 0
+
+
+def test_an_order_that_gets_on_no_more_does_not_come_again():
+    worked = begun()
+    worked.work = lambda order: WorkDone(is_left=True)
+
+    worked.share()
+
+    assert len(worked.done) == 3
