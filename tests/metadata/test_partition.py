@@ -40,43 +40,6 @@ def test_every_small_change_moves_the_two_epochs_and_nothing_that_it_does_not_na
     assert checked == 56
 
 
-# fmt: off
-MOVING = [
-    pytest.param(partition("1 2 3"),                                            False, id="all-in-sync"),
-    pytest.param(partition("1 2 3", isr="1 2"),                                 True,  id="one-is-not"),
-    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4"),           False, id="who-comes-is-not-counted"),
-    pytest.param(partition("4 1 2", isr="1", leader=1, adding="4"),             True,  id="who-stays-is"),
-    pytest.param(partition("4 5 1 2", isr="4 5", adding="4 5", removing="1 2"), False, id="who-goes-has-gone"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("registered, expected", MOVING)
-def test_moving_replicas_are_not_under_replicated(registered, expected):
-    assert registered.is_under_replicated is expected
-
-
-# fmt: off
-IMPOSSIBLE = [
-    pytest.param({"replicas": ""},                               id="no-replicas"),
-    pytest.param({"replicas": "1 1"},                            id="a-broker-twice"),
-    pytest.param({"replicas": "1 2", "isr": "1 3"},              id="isr-outside-replicas"),
-    pytest.param({"replicas": "1 2", "isr": "2"},                id="leader-outside-isr"),
-    pytest.param({"replicas": "1 2", "elr": "2"},                id="elr-inside-isr"),
-    pytest.param({"replicas": "1 2", "isr": "1", "elr": "3"},    id="elr-outside-replicas"),
-    pytest.param({"replicas": "1 2", "adding": "3"},             id="adding-outside-replicas"),
-    pytest.param({"replicas": "1 2", "removing": "3"},           id="removing-outside-replicas"),
-    pytest.param({"replicas": "1 2", "start": 4, "hw": 3},       id="log-start-above-the-high-watermark"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("fields", IMPOSSIBLE)
-def test_impossible_registration_is_a_bug_of_ours(fields):
-    with pytest.raises((AssertionError, IndexError)):
-        partition(**fields)
-
-
 ONE, TWO = partition("1 2 3"), partition("2 3 1", isr="2 3")
 # Around the edges of chunks, and far from all others.
 NUMBERS = [0, 1, 2, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 5 * CHUNK_SIZE, 2**31 - 1]

@@ -6,8 +6,7 @@ from kafka_on_spark.base.errors import (
     QuorumUnavailableError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.metadata.quorum.raft import decide_vote
-from tests.metadata.quorum.candidates import epochs, stood
+from tests.metadata.quorum.candidates import epochs
 from tests.voter_fakes import SETTINGS, VoterFault
 
 
@@ -55,25 +54,6 @@ def deny(*roots, times=100):
         each.faults.extend([VoterFault.DENIED] * times)
 
 
-def test_a_process_is_told_by_whom_it_is_denied_once_another_commits_there(quorum, process):
-    other = quorum.process("q")
-    other.names()
-    quorum.roots[0].denied.add("p")
-
-    def meanwhile():
-        quorum.clock.on_sleep = lambda: None
-        other.decide("b")
-
-    quorum.clock.on_sleep = meanwhile
-    quorum.clock.slept_ms.clear()
-
-    with pytest.raises(RootAccessDeniedError, match="root 0"):
-        process.check_writable()
-
-    assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
-    assert epochs(quorum) == [1, 1, 1]
-
-
 def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, process):
     deny(*quorum.roots)
     began_ms = quorum.clock.monotonic_ms()
@@ -83,18 +63,3 @@ def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, 
 
     assert quorum.clock.monotonic_ms() - began_ms < 2 * SETTINGS.fetch_timeout_ms
     assert epochs(quorum) == [1, 1, 1]
-
-
-def test_a_voter_that_was_stranded_and_votes_in_a_later_election_is_left_alone(quorum, process):
-    """Another process is just taking it back."""
-    stood(quorum, 2, 5)
-    process.decide("a")
-    process.maintain()
-    candidate = stood(quorum, 1, 6)
-    root = quorum.roots[2]
-    assert root.put(root.table, decide_vote(root.table, candidate.table).change, {})
-    quorum.clock.advance(2000)
-
-    process.maintain()
-
-    assert epochs(quorum) == [1, 6, 6]

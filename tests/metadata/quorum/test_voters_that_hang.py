@@ -1,8 +1,6 @@
-"""A voter that hangs is left behind, whatever it hangs in: the others go on, and nothing piles up.
+"""A voter that hangs is left behind, whatever it hangs in: the others go on, and nothing piles up."""
 
-Calls run in real threads. A root hangs until the test ends; what hangs then goes on. Where it counts
-how long calls are waited for, they hang by the test's clock.
-"""
+import threading
 
 import pytest
 
@@ -11,49 +9,34 @@ from kafka_on_spark.base.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX
-from tests.metadata.quorum.hanging_voters import (
-    LONG_S,
-    Hanging,
-    NeverReturning,
-    process_of,
-    wait_until,
-)
-from tests.voter_fakes import SETTINGS
+from kafka_on_spark.metadata.quorum.voter_tables import LEFT_CALLS_MAX, SideBySide
+from tests.voter_fakes import SETTINGS, OneByOne
+
+LONG_S = 30
 
 
-@pytest.fixture
-def hanging():
-    made = Hanging()
-    yield made
-    made.over.set()
+class NeverReturning(OneByOne):
+    """Calls on one voter that take the time for which they are waited for, by the test's clock, and never
+    return: those that commit, or all. `asked` names them."""
+
+    def __init__(self, quorum, root, *, only_commits):
+        super().__init__()
+        self._clock, self._key, self._only_commits = quorum.clock, root.key, only_commits
+        self.asked = []
+
+    def run(self, calls, timeout_ms):
+        hanging = [call for call in calls if self._hangs(call)]
+        self.asked += [asked_by(call) for call in hanging]
+        yield from super().run([call for call in calls if call not in hanging], timeout_ms)
+        if hanging:
+            self._clock.advance(timeout_ms)
+
+    def _hangs(self, call):
+        return call.key == self._key and not (self._only_commits and asked_by(call) == "look")
 
 
-@pytest.fixture
-def process(quorum, hanging):
-    return process_of(quorum, hanging)
-
-
-def decide(process, name):
-    """Decide, and again where another decision or an election was first."""
-    try:
-        process.decide(name)
-    except CommitConflictError:
-        process.decide(name)
-
-
-def test_a_follower_that_hangs_stops_nobody_however_many_decisions_leave_calls_behind(
-    quorum, hanging
-):
-    process = process_of(quorum, hanging, answer_timeout_ms=LONG_S * 1000)  # nobody waits for it
-    hanging.commits(quorum.roots[2])
-    names = [f"decision {number}" for number in range(40)]
-
-    for name in names:
-        process.decide(name)
-
-    assert process.names() == ["first", *names]
-    assert hanging.begun <= LEFT_CALLS_MAX
+def asked_by(call):
+    return call.ask.func.__name__
 
 
 @pytest.mark.parametrize("only_commits", [True, False])
@@ -75,37 +58,29 @@ def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only
     assert quorum.clock.monotonic_ms() - began_ms < 1.5 * SETTINGS.fetch_timeout_ms
 
 
-def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
-    """It is put again meanwhile, by another thread on the same table."""
-    process = process_of(quorum, hanging, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
-    root, end = quorum.roots[0], quorum.roots[0].table.log.end_offset
-
-    def hang_first(change):
-        if hanging.begun == 0:
-            hanging.wait()
-        else:
-            hanging.over.set()
-            wait_until(lambda: root.table.log.end_offset > end)
-
-    root.before_commit = hang_first
-
-    process.decide("a")
-
-    assert process.names() == ["first", "a"]
-    assert root.table.leads
-
-
-def test_a_voter_on_which_many_calls_hang_is_asked_no_more(quorum, process, hanging):
+def test_a_voter_on_which_many_calls_hang_is_asked_no_more(quorum):
+    process, over, begun = quorum.process(answer_timeout_ms=LONG_S * 1000), threading.Event(), []
+    process.decide("first")
     key, tables = quorum.roots[2].key, process.tables
-    for _ in range(LEFT_CALLS_MAX):
-        with pytest.raises(CommitOutcomeUnknownError):
-            tables.in_time(key, hanging.wait)
+    tables._side_by_side = SideBySide(str)
 
-    with pytest.raises(KafkaStorageError, match="calls to it hang"):
-        tables.in_time(key, hanging.wait)
-    assert list(tables.each([key], tables.look)) == []
+    def hang():
+        begun.append(True)
+        over.wait(LONG_S)
 
-    hanging.over.set()
-    wait_until(lambda: not tables._under_way[key])
+    try:
+        for _ in range(LEFT_CALLS_MAX):
+            with pytest.raises(CommitOutcomeUnknownError):
+                tables.in_time(key, hang, timeout_ms=20)
+        with pytest.raises(KafkaStorageError, match="calls to it hang"):
+            tables.in_time(key, hang)
+        assert list(tables.each([key], tables.look)) == []
+    finally:
+        over.set()
+
+    for _ in range(LONG_S * 100):
+        if not tables._under_way[key]:
+            break
+        threading.Event().wait(0.01)
     assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
-    assert hanging.begun == LEFT_CALLS_MAX
+    assert len(begun) == LEFT_CALLS_MAX

@@ -12,6 +12,7 @@ from kafka_on_spark.node.opening import open_metadata
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.folders import quick_folder
 
+pytestmark = pytest.mark.long  # a log of hundreds of decisions takes ten seconds
 OPTIONS = StorageOptions()
 LARGEST = 64
 SNAPSHOT_RECORDS = 40
@@ -81,7 +82,6 @@ def decide(service, number):
     service.maintain()
 
 
-@pytest.mark.long
 def test_opening_reads_no_more_of_a_long_log_than_of_a_short_one(long_log):
     # The newest snapshot, and what came after it: nothing was decoded to be thrown away. In how many
     # files that lies depends on the moment, and only on that.
