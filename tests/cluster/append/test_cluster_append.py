@@ -7,16 +7,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.log.reading import header_pairs
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import values_of
 
 MOMENT = datetime(2013, 7, 1, 12, 30, 0, 123456, tzinfo=UTC)
 A_MILLISECOND = timedelta(milliseconds=1)
 """The clock of appends is cut off to milliseconds."""
-
-LIST_OF_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def table(**columns):
@@ -57,14 +53,6 @@ def test_a_record_comes_back_whatever_form_it_was_given_in(cluster, topic, form)
     assert result.partitions[0].base_offset == 0
 
 
-@pytest.mark.parametrize("end", [None, {0: 2}, {0: 3}, {0: 99}])
-def test_a_read_ends_where_what_is_committed_ends_whatever_end_is_asked_for(cluster, topic, end):
-    cluster.append(topic, [(b"k", b"committed")])
-    cluster.append(topic, [(b"k", b"uncommitted"), (b"k", b"uncommitted")], acks=1)
-
-    assert cluster.read(topic, end=end).column("value").to_pylist() == [b"committed"]
-
-
 def test_a_pandas_frame_has_missing_values_mixed_ones_times_and_headers(cluster, topic):
     frame = pd.DataFrame(
         {
@@ -87,24 +75,6 @@ def test_a_pandas_frame_has_missing_values_mixed_ones_times_and_headers(cluster,
     assert [row["timestamp"] == MOMENT for row in rows] == [True, False, True, True]
     cluster.append(topic, cluster.read(topic).to_pandas())
     assert cluster.read(topic)["key"].to_pylist() == [b"text", b"bytes", None, None] * 2
-
-
-# fmt: off
-BAD_FRAMES = [
-    ({"key": ["k"]},                                                   "value"),
-    ({"key": ["k"], "value": ["v"], "valeu": ["v"]},                   "valeu"),
-    ({"key": ["k"], "value": [7]},                                     "value"),
-    ({"key": ["k"], "value": ["v"], "partition": [0.5]},               "'partition' can't be 0.5"),
-    ({"key": ["k"], "value": ["v"], "timestamp": [pd.Timestamp(2020, 1, 1)]}, "timestamp"),
-    ({"key": ["k"], "value": ["v"], "headers": ["h"]},                 "'headers' can't be"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("columns, words", BAD_FRAMES)
-def test_a_pandas_frame_that_is_no_records_is_refused(cluster, topic, columns, words):
-    with pytest.raises(InvalidRequestError, match=words):
-        cluster.append(topic, pd.DataFrame(columns))
 
 
 @pytest.mark.parametrize(
@@ -198,10 +168,3 @@ def test_an_append_says_once_that_retention_deletes_its_records(disks, caplog):
         "2 of the records of an append to history are older than retention.ms"
     )
     assert [each.notice for each in (*results, of_now)] == [warning, warning, None]
-
-
-def test_a_stored_header_without_a_name_is_shown():
-    """Earlier versions took one."""
-    stored = pa.array([[None, {"key": None, "value": b"1"}], None], LIST_OF_HEADERS).to_pylist()
-
-    assert [header_pairs(each) for each in stored] == [[("", None), ("", b"1")], []]

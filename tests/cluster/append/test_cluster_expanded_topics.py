@@ -4,12 +4,7 @@ import pytest
 
 from kafka_on_spark.base.errors import (
     NotLeaderOrFollowerError,
-    OutOfOrderSequenceError,
-    ProducerFencedError,
 )
-from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
-from kafka_on_spark.produce.records import batches_of
-from kafka_on_spark.produce.staging import stage_records
 from tests.cluster.disks import die_after_one, values_of
 
 KEYS = [b"key-%d" % number for number in range(60)]
@@ -21,28 +16,6 @@ EACH_ONCE = sorted(value for _, value in GIVEN)
 def orders(disks):
     disks.cluster.create_topic("orders", partitions=3, replication_factor=3)
     return disks
-
-
-def staged(cluster, **arguments):
-    """Return an append's plan and its rows: written to the roots, committed nowhere."""
-    plan = plan_append(cluster._node, AppendRequest(topic="orders", **arguments))
-    return plan, stage_records(plan.order, batches_of(GIVEN), cluster._node.options)
-
-
-def numbers_of(cluster) -> set[int]:
-    return set(cluster.read("orders").column("partition").to_pylist())
-
-
-def test_new_partitions_get_their_share_of_new_keys(orders):
-    cluster = orders.cluster
-    cluster.append("orders", GIVEN)
-    assert numbers_of(cluster) == {0, 1, 2}
-
-    assert cluster.add_partitions("orders", to=7) == 4
-    cluster.append("orders", GIVEN)
-
-    assert numbers_of(cluster) == set(range(7))
-    assert sorted(values_of(cluster, "orders")) == sorted(EACH_ONCE * 2)
 
 
 @pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another"])
@@ -71,30 +44,6 @@ def test_a_try_that_reached_one_partition_is_finished_as_it_was_split(orders):
 
     assert set(result.partitions) == {0, 1, 2}
     assert sorted(values_of(orders.cluster, "orders")) == EACH_ONCE
-
-
-def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orders):
-    """The fence stands in the logs of the leaders of then; a later leader has never seen it."""
-    older, newer = orders.cluster, orders.open()
-    plan, rows = staged(older, producer_id="p", sequence=0)
-    newer.add_partitions("orders", to=7)
-    newer.append("orders", GIVEN, producer_id="p", sequence=0)
-    orders.take_away(1)
-    newer.run_controller()
-
-    with pytest.raises(ProducerFencedError):
-        append_staged(older._node, [(plan, rows)])
-
-    assert sorted(values_of(newer, "orders")) == EACH_ONCE
-
-
-def test_a_sequence_that_stands_nowhere_is_not_taken_for_a_new_one(orders):
-    cluster = orders.cluster
-    cluster.append("orders", GIVEN, producer_id="p", sequence=5)
-    cluster.add_partitions("orders", to=7)
-
-    with pytest.raises(OutOfOrderSequenceError, match="sent sequence 4 after 5"):
-        cluster.append("orders", GIVEN, producer_id="p", sequence=4)
 
 
 def test_an_append_is_no_first_try_while_a_partition_can_not_be_asked(disks):

@@ -44,24 +44,16 @@ def test_a_retry_in_another_process_and_under_another_leader_is_a_duplicate(disk
     assert values_of(disks.cluster, "orders") == [b"a"]
 
 
-# fmt: off
-OTHERS = [
-    pytest.param([Record(b"k", b"other")],                       id="another value"),
-    pytest.param([Record(b"j", b"v")],                           id="another key"),
-    pytest.param([Record(b"k", b"v"), Record(b"k", b"v")],       id="once more"),
-    pytest.param([Record(b"k", b"v", headers=[("a", b"1")])],    id="headers"),
-    pytest.param([Record(b"k", None)],                           id="a tombstone"),
-]
-# fmt: on
+def test_a_retry_with_other_records_is_refused(cluster, topic):
+    cluster.append(topic, [Record(b"k", b"v")], producer_id="changes", sequence=0)
 
-
-@pytest.mark.parametrize("others", OTHERS)
-def test_a_retry_with_other_records_is_refused(cluster, topic, others, request):
-    producer = request.node.name
-    cluster.append(topic, [Record(b"k", b"v")], producer_id=producer, sequence=0)
-
-    with pytest.raises(DuplicateSequenceError, match="nothing was appended now"):
-        cluster.append(topic, others, producer_id=producer, sequence=0)
+    for others in (
+        [Record(b"k", b"other")],
+        [Record(b"k", b"v"), Record(b"k", b"v")],
+        [Record(b"k", b"v", headers=[("a", b"1")])],
+    ):
+        with pytest.raises(DuplicateSequenceError, match="nothing was appended now"):
+            cluster.append(topic, others, producer_id="changes", sequence=0)
 
     assert values_of(cluster, topic) == [b"v"]
 
@@ -75,6 +67,22 @@ def test_a_newer_run_of_a_producer_fences_the_older(disks):
 
     with pytest.raises(ProducerFencedError, match="taken over by a newer run"):
         older.append("orders", records(b"c"), producer_id="p", sequence=2)
+    assert values_of(newer, "orders") == [b"a", b"b"]
+
+
+def test_the_older_of_two_writers_of_a_transactional_id_is_fenced_and_a_retry_is_the_same_append(
+    disks,
+):
+    older, newer, name = disks.cluster, disks.open(), {"transactional_id": "etl"}
+    older.create_topic("orders", replication_factor=3)
+    first = older.append("orders", records(b"a"), sequence=0, **name)
+
+    again = newer.append("orders", records(b"a"), sequence=0, **name)
+    newer.append("orders", records(b"b"), sequence=1, **name)
+
+    assert (first.is_duplicate, again.is_duplicate) == (False, True)
+    with pytest.raises(ProducerFencedError, match=r"'etl' was taken over by a newer writer.*stop"):
+        older.append("orders", records(b"c"), sequence=1, **name)
     assert values_of(newer, "orders") == [b"a", b"b"]
 
 

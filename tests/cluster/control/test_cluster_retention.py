@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark import Cluster, Record
 from kafka_on_spark.base.errors import InvalidTimestampError
 from kafka_on_spark.store.deadlines import SystemClock
-from tests.cluster.disks import new_disks, partition_of, values_of
+from tests.cluster.disks import new_disks, values_of
 
 HOUR_MS = 3_600_000
 
@@ -33,10 +33,6 @@ def cluster(disks):
     return disks.cluster
 
 
-def start_of(cluster):
-    return partition_of(cluster, "orders").log_start_offset
-
-
 # fmt: off
 WAYS = [
     pytest.param(lambda cluster: cluster.run_controller(), id="a-controller-s-pass"),
@@ -56,34 +52,6 @@ def test_what_is_too_old_goes_from_every_replica(disks, cluster, look):
     assert [disks.values_on(each, "orders") for each in (1, 2, 3)] == [[b"new", b"newest"]] * 3
     assert cluster.offsets("orders")[0].log_start_offset == 1
     assert cluster.fsck().findings == ()
-
-
-def test_what_is_too_much_goes_and_a_changed_limit_holds_at_once(cluster):
-    cluster.alter_topic_configs("orders", {"retention.bytes": 10**9})
-    cluster.run_controller()
-    assert start_of(cluster) == 0
-
-    cluster.alter_topic_configs("orders", {"retention.bytes": 1})
-    cluster.run_controller()
-    assert values_of(cluster, "orders") == [b"newest"]
-
-    cluster.alter_topic_configs("orders", {"retention.bytes": 0})
-    cluster.run_controller()
-    assert values_of(cluster, "orders") == []
-
-
-def test_a_process_says_that_its_clock_is_behind(disks, monkeypatch, caplog):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    right = SystemClock.now_ms
-    monkeypatch.setattr(SystemClock, "now_ms", lambda self: right(self) - 2 * HOUR_MS)
-
-    for _ in range(2):
-        cluster.append("orders", [(b"k", b"a")])
-
-    told = [each.getMessage() for each in caplog.records if "clock of this process" in each.message]
-    assert len(told) == 1
-    assert "set the clock right" in told[0]
 
 
 def test_a_process_whose_clock_is_ahead_gives_its_time_to_nobody_and_is_refused_its_timestamps(

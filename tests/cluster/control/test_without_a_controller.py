@@ -1,16 +1,13 @@
 """Nobody controls the cluster: an append decides for what it waits for, and harms nobody else."""
 
 import json
-import re
-import shutil
 from functools import partial
 
 import pytest
 
-from kafka_on_spark.base.errors import RequestTimedOutError
 from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.control.alone import appends
-from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.disks import isr_of, new_disks, partition_of, values_of
 from tests.cluster.scripts import Started
 
 SESSION_S = 4.0
@@ -59,20 +56,6 @@ def states(cluster):
     return {each.state for each in cluster.image.brokers.values()}
 
 
-def refused_in_time(words, append, *, timeout_ms):
-    """Have `append` wait in vain until it says why, in these words.
-
-    What it says rests on probes over a whole session. A process that stands still meanwhile has
-    made too few when its time is up, and is given more.
-    """
-    for patience_ms in (timeout_ms, 4 * timeout_ms, 16 * timeout_ms):
-        with pytest.raises(RequestTimedOutError) as caught:
-            append(patience_ms)
-        if re.search(words, str(caught.value)):
-            return
-    raise AssertionError(f"it says {caught.value}, and not {words}")
-
-
 @pytest.mark.parametrize("broker_id, leader", [(1, 2), (3, 1)], ids=["leader", "follower"])
 def test_an_append_goes_on_without_a_disk_that_is_gone(disks, cluster, broker_id, leader):
     disks.take_away(broker_id)
@@ -83,40 +66,6 @@ def test_an_append_goes_on_without_a_disk_that_is_gone(disks, cluster, broker_id
     assert partition_of(cluster, "orders").leader == leader
     assert broker_id not in isr_of(cluster, "orders")
     assert not disks.root(broker_id).exists()
-
-
-@pytest.mark.long
-def test_an_append_whose_last_replica_is_lost_says_what_can_be_done(disks):
-    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
-    disks.cluster.append("alone", records(b"a"))
-    shutil.rmtree(disks.folder(1, "alone"))
-
-    refused_in_time(
-        "on broker 1, is lost: give its disk back",
-        lambda patience_ms: disks.cluster.append("alone", records(b"b"), timeout_ms=patience_ms),
-        timeout_ms=8000,
-    )
-
-
-@pytest.mark.parametrize("is_of_call", [True, False], ids=["call", "cluster"])
-def test_the_cluster_or_the_call_may_forbid_it(disks, cluster, is_of_call):
-    off = {"auto.controller": False}
-    if not is_of_call:
-        cluster.alter_cluster_configs(off)
-    disks.take_away(1)
-
-    refused_in_time(
-        r"auto\.controller=false.*: run a controller",
-        lambda patience_ms: cluster.append(
-            "orders",
-            to_partition(0),
-            timeout_ms=patience_ms,
-            configs=off if is_of_call else None,
-        ),
-        timeout_ms=5000,
-    )
-
-    assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
 @pytest.fixture
