@@ -1,26 +1,12 @@
 """A consumer against a real cluster: what it reads, in which order, and what comes and goes."""
 
-import subprocess
-import sys
-import threading
 from datetime import UTC, datetime
 
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.base.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from tests.cluster.consuming.polled import SOON, values
 from tests.cluster.disks import records
-
-UNCLOSED = """
-import sys
-from kafka_on_spark import Cluster
-
-cluster = Cluster.open(sys.argv[1])
-cluster.append(sys.argv[2], [("k", "a"), ("k", "b")])
-consumer = cluster.consumer(sys.argv[2], auto_offset_reset="earliest")
-print(next(consumer).value.decode())
-"""
 
 
 @pytest.mark.smoke
@@ -72,37 +58,6 @@ def test_each_record_says_under_which_leadership_it_was_appended(disks):
     assert table.column("leaderEpoch").to_pylist() == epochs[: table.num_rows]
 
 
-def test_rows_of_a_consumer_can_be_appended_again(cluster, new_topic):
-    topic, copy = new_topic(), new_topic()
-    cluster.append(topic, records(b"a", b"b"))
-
-    with cluster.consumer(topic, auto_offset_reset="earliest") as consumer:
-        cluster.append(copy, consumer.poll(SOON).drop_columns("topic"))
-
-    assert cluster.read(copy).column("value").to_pylist() == [b"a", b"b"]
-
-
-def test_another_process_wakes_it(disks):
-    disks.cluster.create_topic("orders", replication_factor=3)
-    other = disks.open()
-    with other.consumer("orders", auto_offset_reset="earliest") as consumer:
-        assert consumer.poll(0).num_rows == 0
-        timer = threading.Timer(0.3, disks.cluster.append, ("orders", records(b"a")))
-        timer.start()
-
-        assert values(consumer.poll(SOON)) == [b"a"]
-        timer.join()
-
-
-def test_by_default_it_begins_at_the_end(cluster, topic):
-    cluster.append(topic, records(b"a"))
-
-    with cluster.consumer(topic) as consumer:
-        assert consumer.poll(0).num_rows == 0
-        cluster.append(topic, records(b"b"))
-        assert values(consumer.poll(SOON)) == [b"b"]
-
-
 def test_each_partition_keeps_its_order_and_none_waits_for_ever(cluster, new_topic):
     topic = new_topic(partitions=5)
     for number in range(4):
@@ -118,37 +73,3 @@ def test_each_partition_keeps_its_order_and_none_waits_for_ever(cluster, new_top
 
     assert sum(map(len, seen.values())) == 160
     assert all(each == list(range(len(each))) for each in seen.values())
-
-
-def test_records_that_were_deleted_are_passed_or_told(cluster, topic):
-    cluster.append(topic, records(b"a", b"b", b"c"))
-    cluster.delete_records({(topic, 0): 2})
-
-    with cluster.consumer(topic, auto_offset_reset="earliest") as consumer:
-        consumer.seek((topic, 0), 0)
-        assert values(consumer.poll(SOON)) == [b"c"]
-    with cluster.consumer(topic, auto_offset_reset="none") as consumer:
-        with pytest.raises(OffsetOutOfRangeError, match="has no offset of"):
-            consumer.poll(0)
-        consumer.seek((topic, 0), 0)
-        with pytest.raises(OffsetOutOfRangeError, match="its log start 2"):
-            consumer.poll(0)
-        consumer.seek((topic, 0), 2)
-        assert values(consumer.poll(SOON)) == [b"c"]
-
-
-def test_a_topic_that_is_deleted_is_told(cluster, topic):
-    with cluster.consumer(topic) as consumer:
-        cluster.delete_topic(topic)
-
-        with pytest.raises(UnknownTopicOrPartitionError, match=f"there is no topic {topic!r}"):
-            consumer.poll(0)
-
-
-def test_a_process_ends_quietly_with_a_consumer_that_is_in_the_middle_of_a_partition(
-    cluster, topic
-):
-    command = [sys.executable, "-c", UNCLOSED, cluster.root, topic]
-    ended = subprocess.run(command, capture_output=True, text=True)
-
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "a\n", "")

@@ -71,14 +71,6 @@ def test_what_is_wrong_is_told(cluster, name):
         call(cluster)
 
 
-@pytest.mark.parametrize("offset", [-1, 2**63])
-def test_no_position_is_taken_that_no_record_can_have(cluster, topic, offset):
-    with cluster.consumer(topic, group=topic, auto_offset_reset="earliest") as consumer:
-        with pytest.raises(InvalidRequestError, match="give one from 0 to 9223372036854775807"):
-            consumer.seek((topic, 0), offset)
-        consumer.commit()
-
-
 def test_of_partitions_that_are_not_assigned_nothing_is_known(cluster, new_topic):
     topic, other = new_topic(), new_topic()
     with cluster.consumer(topic) as consumer:

@@ -17,10 +17,8 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import ClusterClosedError, ProducerClosedError, RequestTimedOutError
 from kafka_on_spark.produce import append, sender
-from kafka_on_spark.produce.idempotence import ProducerRuns
 from kafka_on_spark.produce.sender import Sender
 from tests.cluster.disks import values_of
-from tests.cluster.producing.sending import wait_until
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 600
@@ -49,19 +47,6 @@ def test_close_sends_what_has_gathered_and_refuses_what_comes_later(cluster, top
         producer.send(topic, None, b"v")
     producer.close()
     producer.flush()
-
-
-def test_what_a_thread_leaves_for_another_that_is_held_up_is_sent(cluster, topic):
-    producer = cluster.producer(**PATIENT)
-    producer._sender._has_adder = True
-    flushed = producer.send(topic, None, b"flushed")
-    producer.flush(60_000)
-    assert flushed.result(0).offset == 0
-    producer._sender._has_adder = True
-    closed = producer.send(topic, None, b"closed")
-    producer.close()
-
-    assert closed.result(0).offset == 1
 
 
 def test_an_interrupt_leaves_no_record_of_anybody_without_its_answer(cluster, topic, uncollected):
@@ -118,19 +103,6 @@ def test_a_producer_that_closes_beneath_a_send_takes_its_record_whole_or_not(
     assert values_of(cluster, topic) == []
 
 
-def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, topic, uncollected):
-    """Ids are drawn: a process that makes a producer for each request has them without number."""
-    runs = cluster._node.part(ProducerRuns)
-    with cluster.producer() as producer:
-        producer.send(topic, None, b"v")
-    producer_id = producer._appends.producer_id
-    assert producer_id in runs.own
-
-    del producer
-
-    wait_until(lambda: producer_id not in runs.own)
-
-
 def test_close_with_a_timeout_tells_what_was_not_sent_and_what_is_unknown(
     cluster, topic, monkeypatch
 ):
@@ -181,19 +153,6 @@ def test_a_send_that_waits_for_room_ends_with_the_producer(cluster, topic):
     assert len(errors) == 1
 
 
-def test_a_cluster_that_is_closed_closes_its_producers(disks):
-    disks.cluster.create_topic("orders", replication_factor=3)
-    cluster = disks.open()
-    producer = cluster.producer(**PATIENT)
-    future = producer.send("orders", None, b"v")
-
-    cluster.close()
-
-    assert future.result(0).offset == 0
-    with pytest.raises(ProducerClosedError):
-        producer.send("orders", None, b"v")
-
-
 def test_what_a_forgotten_producer_was_given_is_sent(cluster, topic):
     future = cluster.producer(**PATIENT).send(topic, None, b"v")
     gc.collect()
@@ -217,18 +176,6 @@ def test_a_producer_that_is_collected_as_its_thread_is_about_to_wait_ends(cluste
     ended._thread.join(60)
 
     assert not ended._thread.is_alive()
-
-
-def test_an_error_in_the_with_block_sends_what_was_sent(cluster, topic):
-    def work():
-        with cluster.producer(**PATIENT) as producer:
-            producer.send(topic, None, b"v")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        work()
-
-    assert values_of(cluster, topic) == [b"v"]
 
 
 def test_a_forked_childs_producer_raises_and_the_parents_goes_on(cluster, topic):
@@ -274,8 +221,9 @@ def run(disks, code):
     )
 
 
-def test_a_process_that_ends_sends_for_a_moment(disks):
+def test_a_process_that_ends_sends_for_a_moment_and_is_quiet_about_a_consumer_in_a_partition(disks):
     disks.cluster.create_topic("orders", replication_factor=3)
+    disks.cluster.append("orders", [("k", "a"), ("k", "b")])
 
     done = run(
         disks,
@@ -283,11 +231,13 @@ def test_a_process_that_ends_sends_for_a_moment(disks):
         # Where the process hardly runs, the moment is longer, and calls to roots take long.
         f"sender.EXIT_SECONDS = {WAIT_S}\n"
         "p = cluster.producer(linger_ms=60_000, delivery_timeout_ms=600_000)\n"
-        "for n in range(1000): p.send('orders', None, str(n))\n",
+        "for n in range(1000): p.send('orders', None, str(n))\n"
+        "c = cluster.consumer('orders', auto_offset_reset='earliest')\n"
+        "print(next(c).value.decode())\n",
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(values_of(disks.cluster, "orders")) == 1000
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a\n", "")
+    assert len(values_of(disks.cluster, "orders")) == 1002
 
 
 @pytest.mark.long

@@ -122,20 +122,6 @@ def test_with_all_roots_away_records_expire_and_later_ones_are_sent(disks):
     assert sorted(values_of(disks.cluster, "orders")) == [b"after", b"before"]
 
 
-def test_a_topic_that_is_deleted_fails_its_own_records_only(cluster, new_topic):
-    gone, stays = new_topic(), new_topic()
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        lost = send(producer, gone, b"a", b"b")
-        kept = send(producer, stays, b"c")
-        cluster.delete_topic(gone)
-        producer.flush()
-
-        assert [type(each.exception(0)) for each in lost] == [UnknownTopicOrPartitionError] * 2
-        assert kept[0].result(0).offset == 0
-        with pytest.raises(UnknownTopicOrPartitionError):
-            producer.send(gone, None, b"d")
-
-
 def test_a_bug_in_an_append_fails_its_records_and_not_the_producer(cluster, topic, answers, caplog):
     answers(ZeroDivisionError("a bug"), is_after=False)
     with cluster.producer(linger_ms=0) as producer:
@@ -163,24 +149,6 @@ def test_records_wait_for_a_metadata_root_that_is_away_or_expire(disks):
         assert waits.result(WAIT_S).offset == 1
 
     assert values_of(cluster, "orders") == [b"before", b"waits"]
-
-
-def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks):
-    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-    seen = []
-    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=60_000) as producer:
-        producer.send("orders", None, b"0").result(WAIT_S)
-        disks.take_away(1)
-        for number in range(1, 300):
-            producer.send(
-                "orders",
-                None,
-                b"%d" % number,
-                callback=lambda metadata, error: seen.append(metadata.offset),
-            )
-
-    assert seen == list(range(1, 300))
-    assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(300)]
 
 
 def test_a_bug_in_a_retry_leaves_no_record_without_an_answer(cluster, new_topic, monkeypatch):

@@ -4,7 +4,6 @@ import threading
 from collections import defaultdict
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
 
 from kafka_on_spark.base.errors import (
@@ -108,21 +107,6 @@ def test_what_gathers_for_all_topics_goes_with_one_append(cluster, new_topic):
     ]
     assert len(moves) == 1
     assert [cluster.read(each).num_rows for each in topics] == [20, 20, 20]
-
-
-def test_keyless_records_of_an_append_share_a_partition_and_the_next_append_takes_another(
-    cluster, new_topic
-):
-    topic = new_topic(partitions=3)
-    with cluster.producer(**PATIENT) as producer:
-        appends = []
-        for _ in range(3):
-            appends.append([producer.send(topic, None, b"v") for _ in range(5)])
-            producer.flush()
-
-    partitions = [{each.result().partition for each in futures} for futures in appends]
-    assert sorted(map(len, partitions)) == [1, 1, 1]
-    assert set.union(*partitions) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
@@ -237,15 +221,6 @@ def test_a_wrong_record_raises_where_it_is_sent(narrow, given, kind, said):
         producer.send(**{"topic": name, "key": None, "value": b"v", **given})
 
 
-def test_other_kinds_of_bytes_and_numbers_are_taken(cluster, new_topic):
-    topic = new_topic(partitions=2)
-    with cluster.producer() as producer:
-        producer.send(topic, bytearray(b"k"), memoryview(b"v"), partition=np.int64(1))
-
-    [row] = cluster.read(topic).to_pylist()
-    assert (row["key"], row["value"], row["partition"]) == (b"k", b"v", 1)
-
-
 def test_a_producer_sees_partitions_and_settings_that_were_changed(cluster, new_topic):
     topic = new_topic(partitions=1, configs={"max.message.bytes": 1000})
     with cluster.producer() as producer:
@@ -258,10 +233,3 @@ def test_a_producer_sees_partitions_and_settings_that_were_changed(cluster, new_
         assert (large.result().partition, large.result().offset) == (2, 0)
         keyed = [producer.send(topic, str(number), b"v") for number in range(20)]
         assert {each.result().partition for each in keyed} == {0, 1, 2}
-
-
-def test_a_producer_with_acks_1_is_answered_by_the_leader(cluster, topic):
-    with cluster.producer(acks=1) as producer:
-        future = producer.send(topic, None, b"v")
-
-    assert future.result().offset == 0

@@ -28,29 +28,6 @@ def test_a_record_that_another_process_has_its_topic_refuse_fails_alone(disks):
     assert values_of(disks.cluster, "orders") == [b"before", b"s", b"e"]
 
 
-def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(
-    cluster, new_topic, monkeypatch
-):
-    topic = new_topic(partitions=2)
-    tries = []
-
-    def answer(node, appends, take):
-        numbers = {row.partition for _, rows in appends for row in rows}
-        tries.append(numbers)
-        if 0 in numbers:
-            raise InvalidTimestampError("refused here, though allowed when it was checked")
-        ANSWER(node, appends, take)
-
-    monkeypatch.setattr(sender, "answer_staged", answer)
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        [refused] = send(producer, topic, b"a", partition=0)
-        [taken] = send(producer, topic, b"b", partition=1)
-
-    assert tries == [{0, 1}, {0}, {1}]
-    assert isinstance(refused.exception(0), InvalidTimestampError)
-    assert taken.result(0).offset == 0
-
-
 def test_one_wrong_partition_of_many_is_found_in_the_time_of_one_try(
     cluster, new_topic, monkeypatch
 ):

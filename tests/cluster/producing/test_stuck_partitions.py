@@ -92,32 +92,6 @@ def test_a_waiting_record_that_has_become_too_old_fails_alone(cluster, new_topic
         assert isinstance(old.exception(WAIT_S), InvalidTimestampError)
 
 
-def test_a_partition_that_fails_once_goes_on_while_another_one_is_stuck(
-    cluster, new_topic, stuck, monkeypatch
-):
-    topic = new_topic(partitions=3)
-    tries, failures = [], [KafkaStorageError("away for a moment")]
-    with cluster.producer(linger_ms=0) as producer:
-        opened = stuck(1)
-        answer_stuck = sender.answer_staged
-
-        def answer(node, appends, take):
-            numbers = {row.partition for _, rows in appends for row in rows}
-            if 2 in numbers and failures:
-                raise failures.pop()
-            if 1 in numbers:
-                tries.append(numbers)
-            answer_stuck(node, appends, take)
-
-        monkeypatch.setattr(sender, "answer_staged", answer)
-        late = producer.send(topic, None, b"late", partition=1)
-        wait_until(lambda: len(tries) == 2)
-
-        assert producer.send(topic, None, b"soon", partition=2).result(WAIT_S).offset == 0
-        assert (failures, late.done()) == ([], False)
-        opened.set()
-
-
 @pytest.mark.parametrize("reason", ["the most threads are at work", "the process has no more"])
 def test_without_another_thread_the_first_one_tries_again(
     cluster, topic, stuck, monkeypatch, reason

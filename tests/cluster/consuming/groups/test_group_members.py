@@ -7,9 +7,7 @@ from itertools import chain
 import pytest
 
 from kafka_on_spark.base.errors import (
-    GroupIdNotFoundError,
     InvalidRequestError,
-    UnknownMemberIdError,
     UnreleasedInstanceIdError,
 )
 from tests.cluster.consuming.groups.members import append, lag_of, member, polled, shares, values
@@ -37,24 +35,6 @@ def test_two_members_share_the_partitions_and_one_takes_over_what_the_other_leav
     assert cluster.describe_group_members("g").members == ()
     assert os.listdir(disks.metadata_root / "groups") == []
     assert sum(each.lag for each in cluster.describe_group("g")) == 0
-
-
-def test_a_member_that_is_removed_by_request_saves_nothing_and_joins_anew(cluster):
-    append(cluster, 0, 4)
-    with pytest.raises(GroupIdNotFoundError):
-        cluster.describe_group_members("g")
-    with member(cluster) as consumer:
-        consumer.poll(0)
-        [only] = cluster.describe_group_members("g").members
-        assert only.partitions == only.target == tuple(consumer.assignment())
-
-        assert cluster.remove_group_members("g") == [only.member_id]
-        assert cluster.describe_group_members("g").state == "Empty"
-        with pytest.raises(UnknownMemberIdError):
-            consumer.commit()
-        consumer.poll(0)
-        [again] = cluster.describe_group_members("g").members
-        assert again.member_id != only.member_id
 
 
 def test_a_callback_commits_what_is_given_up_and_asks_for_no_records(cluster):

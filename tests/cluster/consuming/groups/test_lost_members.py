@@ -7,14 +7,9 @@ import sys
 
 import pytest
 
-from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import ClusterClosedError, GroupIdNotFoundError
+from kafka_on_spark.base.errors import GroupIdNotFoundError
 from tests.cluster.consuming.groups.members import (
-    SHORT_SESSION,
     append,
-    member,
-    polled,
-    shares,
     wait_until,
 )
 
@@ -120,32 +115,3 @@ def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start
     twice = [each for one in everybody for each in one.told("record")]
     assert len(twice) - len(set(twice)) < 200, "what was committed is handed out once"
     assert cluster.fsck().findings == ()
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("short_session")
-def test_a_static_member_that_was_killed_alone_comes_back_once_it_is_silent(disks, start):
-    cluster = disks.cluster
-    first = start(group_instance_id="one")
-    wait_until(lambda: owners(cluster) == [4])
-    first.process.kill()
-    first.process.wait()
-
-    again = start(group_instance_id="one")
-
-    wait_until(lambda: again.told("assigned"))
-    assert owners(cluster) == [4]
-    assert len(cluster.describe_group_members("g").members) == 1
-
-
-def test_others_go_on_for_a_consumer_whose_cluster_was_closed(disks):
-    append(disks.cluster, 0, 4)
-    other = Cluster.open(disks.metadata_root)
-    with member(disks.cluster) as first:
-        second = member(other)
-        polled(lambda: shares(first, second) == [2, 2], first, second)
-        other.close()  # it can't say that it leaves, and beats no more
-        with pytest.raises(ClusterClosedError):
-            second.poll(0)
-        disks.cluster.alter_cluster_configs(SHORT_SESSION)
-        polled(lambda: shares(first) == [4], first)
