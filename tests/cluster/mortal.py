@@ -1,42 +1,65 @@
-"""A process that dies at one of its commits to the metadata log, and does nothing afterwards."""
+"""A process that dies at one of its commits, and does nothing afterwards."""
 
-from kafka_on_spark import Cluster
-from kafka_on_spark.node.node import hint_roots
+from dataclasses import dataclass, field
+from threading import Lock
+
+from tests.nodes import worker_with
 
 
 class KilledError(BaseException):
     """The process is dead. No error that anybody handles."""
 
 
-class MortalLog:
-    """A metadata log of a process that dies at its `at`-th commit: before it, or just after."""
+@dataclass
+class Life:
+    """A process that dies before its `at`-th commit; None: it lives."""
 
-    def __init__(self, log, at: int, *, is_after: bool) -> None:
+    at: int | None
+    commits: int = 0
+    is_dead: bool = False
+    lock: Lock = field(default_factory=Lock)
+
+    def commit(self, commit, *arguments, **named):
+        with self.lock:
+            if self.is_dead:
+                raise KilledError
+            self.commits += 1
+            self.is_dead = self.commits == self.at
+            if self.is_dead:
+                raise KilledError
+            return commit(*arguments, **named)
+
+
+class Mortal:
+    """A log or a replica whose commits are counted by a life."""
+
+    def __init__(self, log, life: Life, name: str) -> None:
         self._log = log
-        self._at = at
-        self._is_after = is_after
-        self.commits = 0
-        self.is_dead = False
-
-    def append(self, records, stamp, *, expected_offset):
-        if self.is_dead:
-            raise KilledError
-        self.commits += 1
-        self.is_dead = self.commits == self._at
-        if self.is_dead and not self._is_after:
-            raise KilledError
-        batch = self._log.append(records, stamp, expected_offset=expected_offset)
-        if self.is_dead:
-            raise KilledError
-        return batch
+        self._life = life
+        self._name = name
 
     def __getattr__(self, name):
-        return getattr(self._log, name)
+        found = getattr(self._log, name)
+        if name != self._name:
+            return found
+        return lambda *arguments, **named: self._life.commit(found, *arguments, **named)
 
 
-def make_mortal(cluster: Cluster, at: int, *, is_after: bool) -> MortalLog:
-    """Have a cluster's process die at its `at`-th commit from now on."""
-    log = MortalLog(cluster._metadata.log, at, is_after=is_after)
-    cluster._node.part(hint_roots)  # of the log as it is
-    cluster._metadata.log = log
-    return log
+class MortalReplicas:
+    """A store whose replicas are mortal."""
+
+    def __init__(self, store, life: Life) -> None:
+        self._store = store
+        self._life = life
+
+    def open(self, address):
+        return Mortal(self._store.open(address), self._life, "commit")
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def make_mortal(node, life: Life) -> None:
+    """Have a process's commits counted."""
+    node.metadata.log = Mortal(node.metadata.log, life, "append")
+    node.tasks.worker = worker_with(node, lambda replicas: MortalReplicas(replicas, life))

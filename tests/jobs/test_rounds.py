@@ -10,7 +10,7 @@ from jobs.command_line import rounds
 from kafka_on_spark.base.errors import NotControllerError
 from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.disks import isr_of, new_disks
-from tests.cluster.mortal import KilledError, make_mortal
+from tests.cluster.mortal import KilledError, Life, make_mortal
 
 
 def options(*words):
@@ -68,12 +68,12 @@ def until(disks, work):
     """Have a new process do the work and die at its first commit, another at its second, and so on
     until one lives."""
     for at in range(1, 30):
-        mortal = disks.open()
-        log = make_mortal(mortal, at, is_after=bool(at % 2))
+        mortal, life = disks.open(), Life(at)
+        make_mortal(mortal._node, life)
         try:
             work(mortal)
         except KilledError:
             continue
-        assert not log.is_dead
+        assert not life.is_dead
         return
     pytest.fail("no process lived")

@@ -110,15 +110,6 @@ def test_a_batch_of_an_older_checkpoint_is_refused_and_never_taken_for_the_one_o
     assert values_of(disks.cluster, "two") == merged
 
 
-def test_the_last_batch_is_found_also_when_it_is_merged(disks, monkeypatch, merged):
-    again = Query(disks, monkeypatch, run="b")
-
-    again.add(FAN_IN - 1, [[row("two", merged[-1])]])
-    again.add(FAN_IN, [[row("two", b"next")]])
-
-    assert values_of(disks.cluster, "two") == [*merged, b"next"]
-
-
 def test_a_batch_under_a_query_id_that_has_expired_is_refused_until_the_query_is_told_to_go_on(
     disks, monkeypatch
 ):
@@ -145,11 +136,9 @@ def expire(disks):
     assert disks.cluster.image.producers == {}
 
 
-@pytest.mark.parametrize("name", ["transactional_id", "kafka__transactional__id"])
-def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(disks, monkeypatch, name):
-    given = {name: "etl"}
-    older = Query(disks, monkeypatch, query="a", run="a", **given)
-    newer = Query(disks, monkeypatch, query="b", run="b", **given)
+def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(disks, monkeypatch):
+    older = Query(disks, monkeypatch, query="a", run="a", transactional_id="etl")
+    newer = Query(disks, monkeypatch, query="b", run="b", transactional_id="etl")
     older.add(0, both())
     newer.add(0, both(6))
 

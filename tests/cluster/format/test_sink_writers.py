@@ -6,10 +6,11 @@ from pyspark.sql.types import IntegerType
 
 from kafka_on_spark.base.errors import (
     InvalidRecordError,
+    InvalidRequestError,
     UnexpectedOffsetError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.spark.sink import BatchWriter
+from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
 from tests.cluster.disks import values_of
 from tests.cluster.format.sinks import (
     TYPES,
@@ -39,15 +40,6 @@ def test_each_row_goes_to_its_topic_in_the_order_of_tasks(disks, monkeypatch):
         assert values_of(disks.cluster, topic) == expected(tasks, topic)
 
 
-def test_the_high_watermarks_of_all_topics_move_in_one_commit(disks, monkeypatch):
-    write_batch(disks, both(), monkeypatch)
-    before = len(disks.cluster._metadata.history())
-
-    write_batch(disks, both(6), monkeypatch)
-
-    assert len(disks.cluster._metadata.history()) == before + 1
-
-
 def test_the_option_wins_over_a_column_of_any_type(disks, monkeypatch):
     write_batch(disks, [[{"partition": 0, "value": b"a"}]], monkeypatch, topic="two")
     monkeypatch.setitem(TYPES, "topic", (IntegerType(), pa.int32()))
@@ -55,6 +47,14 @@ def test_the_option_wins_over_a_column_of_any_type(disks, monkeypatch):
     write_batch(disks, [[row(5, b"b")]], monkeypatch, topic="two")
 
     assert values_of(disks.cluster, "two") == [b"a", b"b"]
+
+
+def test_a_log_is_only_appended_to():
+    given = {"cluster": "c"}, schema_of([row("one", b"a")])
+    with pytest.raises(InvalidRequestError, match="save mode overwrite is not allowed"):
+        BatchWriter(*given, overwrite=True)
+    with pytest.raises(InvalidRequestError, match="output mode complete is not allowed"):
+        StreamWriter(*given, overwrite=True, run="r")
 
 
 # fmt: off
@@ -99,36 +99,15 @@ def test_a_condition_counts_for_a_write_without_rows(disks, monkeypatch):
         writer.commit([])
 
 
-@pytest.mark.parametrize("given", [{}, {"topic": "one"}], ids=["by row", "by option"])
-def test_a_batch_that_runs_again_after_its_topic_was_expanded_is_the_same(
-    disks, monkeypatch, given
-):
+def test_a_batch_that_runs_again_after_its_topic_was_expanded_is_the_same(disks, monkeypatch):
     keys = [[row("one", b"%d" % n, key=b"key-%d" % n) for n in range(20)]]
-    Query(disks, monkeypatch, run="first", **given).add(0, keys)
+    Query(disks, monkeypatch, run="first").add(0, keys)
     disks.cluster.add_partitions("one", to=7)
 
-    again = Query(disks, monkeypatch, run="second", **given)
+    again = Query(disks, monkeypatch, run="second")
     again.add(0, keys)
     assert len(values_of(disks.cluster, "one")) == 20
     again.add(1, keys)
 
     assert len(values_of(disks.cluster, "one")) == 40
-    assert len(numbers_of(disks.cluster)) > 2
-
-
-def numbers_of(cluster) -> set[int]:
-    return set(cluster.read("one").column("partition").to_pylist())
-
-
-def test_a_write_says_what_it_has_appended_and_what_it_has_found(disks, monkeypatch, caplog):
-    rows = [[{"partition": n % 2, "value": b"%d" % n} for n in range(5)]]
-    caplog.set_level("INFO", "kafka_on_spark.spark.sink")
-
-    for _ in range(2):
-        write_batch(disks, rows, monkeypatch, topic="one", producer_id="p", sequence=0)
-
-    offsets = "offsets by partition: 0: 0-2, 1: 0-1"
-    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
-        ("INFO", f"5 records appended to one, 0 found as appended before; {offsets}"),
-        ("WARNING", f"0 records appended to one, 5 found as appended before; {offsets}"),
-    ]
+    assert len(set(disks.cluster.read("one").column("partition").to_pylist())) > 2

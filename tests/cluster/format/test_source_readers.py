@@ -15,7 +15,6 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.groups.offsets import describe_group
 from kafka_on_spark.spark import source
-from kafka_on_spark.spark.source import BatchReader
 from tests.cluster.disks import records
 from tests.cluster.format.sources import batch, read, stream, values
 
@@ -155,17 +154,13 @@ def test_a_query_is_told_of_records_that_retention_took_before_it_read_them_or_g
         batch(disks, **from_start).partitions()
 
 
-def planned_before_records_were_deleted(disks, reader_of, **given):
+def planned_before_records_were_deleted(disks, **given):
     """Return a reader and its tasks, planned over five records of which three are deleted since,
     with their files."""
     for number in range(5):
         disks.cluster.append("t", records(b"%d" % number))
-    reader = reader_of(disks, **given)
-    if isinstance(reader, BatchReader):
-        partitions = reader.partitions()
-    else:
-        start = reader.initialOffset()
-        partitions = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    reader = batch(disks, **given)
+    partitions = reader.partitions()
     disks.cluster.delete_records({("t", 0): 3})
     disks.cluster.maintain()
     for folder in (disks.folder(1, "t"), disks.folder(2, "t")):
@@ -177,9 +172,8 @@ def planned_before_records_were_deleted(disks, reader_of, **given):
     return reader, partitions
 
 
-@pytest.mark.parametrize("reader_of", [batch, stream])
-def test_records_that_are_deleted_before_a_task_reads_them_are_data_loss(disks, reader_of):
-    reader, partitions = planned_before_records_were_deleted(disks, reader_of)
+def test_records_that_are_deleted_before_a_task_reads_them_are_data_loss(disks):
+    reader, partitions = planned_before_records_were_deleted(disks)
 
     with pytest.raises(
         OffsetOutOfRangeError,
@@ -188,12 +182,9 @@ def test_records_that_are_deleted_before_a_task_reads_them_are_data_loss(disks, 
         values(reader, partitions)
 
 
-@pytest.mark.parametrize("reader_of", [batch, stream])
-def test_a_task_goes_on_from_the_earliest_record_where_data_loss_may_pass(disks, reader_of, caplog):
+def test_a_task_goes_on_from_the_earliest_record_where_data_loss_may_pass(disks, caplog):
     source.warn_once.cache_clear()
-    reader, partitions = planned_before_records_were_deleted(
-        disks, reader_of, failOnDataLoss="false"
-    )
+    reader, partitions = planned_before_records_were_deleted(disks, failOnDataLoss="false")
 
     assert values(reader, partitions) == [b"3", b"4"]
     assert "data loss is passed over" in caplog.text
