@@ -37,10 +37,10 @@ def processes_that_start() -> ForkServerContext:
     return context
 
 
-def printed_by(script: str, *arguments: str, folder: Path | None = None) -> str:
-    """Return what a script prints, which runs in `folder`; it must end, and by itself."""
+def printed_by(script: str, *arguments: str) -> str:
+    """Return what a script prints; it must end, and by itself."""
     with quick_folder() as base:
-        given = (script, arguments, folder, base / "printed", base / "errors")
+        given = (script, arguments, base / "printed", base / "errors")
         process = processes_that_start().Process(target=_run, args=given)
         process.start()
         process.join(SECONDS)
@@ -99,14 +99,10 @@ def _printing(printed: Connection, body: Callable[..., object], arguments: tuple
     os._exit(0)
 
 
-def _run(
-    script: str, arguments: tuple[str, ...], folder: Path | None, printed: Path, errors: Path
-) -> None:
+def _run(script: str, arguments: tuple[str, ...], printed: Path, errors: Path) -> None:
     for number, path in ((1, printed), (2, errors)):
         with path.open("wb") as file:
             os.dup2(file.fileno(), number)
-    if folder is not None:
-        os.chdir(folder)
     sys.argv = ["-c", *arguments]
     with one_race_a_device():
         exec(compile(script, "script", "exec"), {"__name__": "__main__"})

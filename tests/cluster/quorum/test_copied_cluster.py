@@ -83,14 +83,6 @@ def test_a_copy_is_refused_by_every_way_in_before_anything_is_written(folder, vo
     assert files_below(folder) == before
 
 
-def test_one_copied_root_on_a_list_is_refused(folder):
-    roots, copied = prod_and_trial(folder, 3)
-
-    for given in ([roots[0], roots[1], copied[2]], copied[1:2]):
-        with pytest.raises(InvalidRootError, match="is a copy, or was moved"):
-            Cluster.open(given)
-
-
 def test_a_cluster_whose_disks_were_moved_is_opened_by_a_link_in_their_place(folder):
     [root], [moved] = prod_and_trial(folder, 1)
     shutil.rmtree(folder / "prod")

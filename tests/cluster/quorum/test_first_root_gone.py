@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller import scheduler
 from kafka_on_spark.log.worker import replica_store
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
@@ -42,18 +41,6 @@ def everything(cluster):
     cluster.metrics()
     cluster._node.maintenance.finish()
     return [values_of(cluster, "orders"), values_of(cluster, "more")]
-
-
-def test_a_process_goes_on_without_the_root_that_it_began_with(cluster, folder):
-    (folder / "m1").rename(folder / "away")
-
-    assert everything(cluster) == [[b"a", b"b"], [b"c"]]
-
-    assert not (folder / "m1").exists()
-    findings = cluster.fsck().findings
-    assert [(each.invariant, each.place.voter_id) for each in findings] == [(None, 1)]
-    names = {path.name for path in (folder / "m2").iterdir()}
-    assert scheduler.NAME in names
 
 
 def test_a_process_begins_without_the_root_that_it_names_first(cluster, folder):

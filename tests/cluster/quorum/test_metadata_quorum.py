@@ -10,8 +10,6 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
-    KafkaStorageError,
-    QuorumUnavailableError,
 )
 from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.store.roots import StorageOptions
@@ -57,16 +55,6 @@ def test_a_metadata_root_that_is_lost_stops_nobody(cluster, folder):
     assert found.lag_max is None
 
 
-def test_without_a_majority_nothing_is_decided_or_read(cluster, folder):
-    for name in ("m2", "m3"):
-        (folder / name).rename(folder / f"{name}-away")
-
-    with pytest.raises(QuorumUnavailableError, match="no majority of the 3 voters"):
-        Cluster.open(folder / "m1")
-    with pytest.raises((QuorumUnavailableError, KafkaStorageError)):
-        cluster.create_topic("more", replication_factor=2)
-
-
 def test_no_root_is_written_to_beside_one_that_has_a_cluster(cluster, folder):
     others = [folder / "m4", folder / "m5"]
 
@@ -76,30 +64,14 @@ def test_no_root_is_written_to_beside_one_that_has_a_cluster(cluster, folder):
     assert not [each for each in others if each.exists() and any(each.iterdir())]
 
 
-def test_roots_of_two_clusters_are_not_mixed(cluster, folder):
+def test_a_list_that_names_no_cluster_is_refused_in_a_sentence(cluster, folder):
     create_metadata_log(str(folder / "other"), OPTIONS, "another")
 
-    with pytest.raises(InconsistentClusterIdError, match="name roots of one cluster"):
-        Cluster.open([folder / "m1", folder / "other"])
-
-
-# fmt: off
-REFUSED = [
-    pytest.param("{0},{0}",  InvalidRootError,     "given twice",     id="a root twice"),
-    pytest.param("{0},",     InvalidRootError,     "is not a root",   id="an empty name"),
-    pytest.param("{0}/none", ClusterNotFoundError, "check the path",  id="no cluster"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("url, error, sentence", REFUSED)
-def test_a_list_that_names_no_cluster_is_refused_in_a_sentence(
-    cluster, folder, url, error, sentence
-):
-    with pytest.raises(error, match=sentence):
-        Cluster.open(url.format(folder / "m1"))
-
-
-def test_metadata_roots_lie_apart(folder):
-    with pytest.raises(InvalidRootError, match="lies in the metadata root 1"):
-        Cluster.create([folder / "m1", folder / "m1" / "m2"], {1: folder / "1"})
+    for url, error, sentence in [
+        ("{0},{0}", InvalidRootError, "given twice"),
+        ("{0},", InvalidRootError, "is not a root"),
+        ("{0}/none", ClusterNotFoundError, "check the path"),
+        ("{0},{1}/other", InconsistentClusterIdError, "name roots of one cluster"),
+    ]:
+        with pytest.raises(error, match=sentence):
+            Cluster.open(url.format(folder / "m1", folder))

@@ -11,7 +11,6 @@ from kafka_on_spark.base.errors import (
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
-    VoterNotFoundError,
 )
 from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.metadata_root import read_identity
@@ -96,21 +95,6 @@ def test_an_old_list_leads_to_the_voters_of_now(grown, folder):
         assert values_of(opened, "orders") == [b"a", b"b", b"c"]
 
 
-def test_the_root_of_a_removed_voter_says_so_until_it_comes_back(grown, folder):
-    def is_marked():
-        return read_identity(str(folder / "m2"), OPTIONS).is_removed
-
-    done = grown.remove_controller(2)
-
-    assert done.is_marked
-    assert is_marked()
-    grown.append("orders", records(b"a"))
-    again = grown.add_controller(folder / "m2")
-    assert again.voter == done.voter
-    assert not is_marked()
-    assert voters_of(grown) == [1, 2, 3]
-
-
 def test_a_root_that_is_lost_is_removed_without_it(grown, folder):
     shutil.rmtree(folder / "m1")  # it leads
 
@@ -163,21 +147,3 @@ def test_roots_that_can_not_be_voters_are_refused_and_stay_as_they_are(cluster, 
     with pytest.raises(InvalidRequestError, match="root_mode"):
         cluster.add_controller(folder / "m2", root_mode=7)
     assert not (folder / "m2").exists()
-
-
-# fmt: off
-REFUSED = [
-    pytest.param(lambda c: c.remove_controller(1),      VoterNotFoundError,  "the only voter", id="the only one"),
-    pytest.param(lambda c: c.remove_controller(2),      VoterNotFoundError,  "the voters are", id="no voter"),
-    pytest.param(lambda c: c.remove_controller("1:ab"), VoterNotFoundError,  "the voters are", id="no such directory"),
-    pytest.param(lambda c: c.remove_controller("m1"),   InvalidRequestError, "give its id",    id="no id"),
-    pytest.param(lambda c: c.elect_controller(True),    InvalidRequestError, "give its id",    id="no number"),
-    pytest.param(lambda c: c.elect_controller(9),       VoterNotFoundError,  "the voters are", id="elect no voter"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("change, error, sentence", REFUSED)
-def test_changes_that_can_not_be_are_refused_in_a_sentence(cluster, change, error, sentence):
-    with pytest.raises(error, match=sentence):
-        change(cluster)

@@ -2,11 +2,8 @@
 
 import pytest
 
-from kafka_on_spark import Cluster
-from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.consume.reads import Reads
-from kafka_on_spark.controller.upkeep import Upkeep
 from kafka_on_spark.log.segments import read_segment
 from kafka_on_spark.log.state import address_of
 from kafka_on_spark.spark.source import Reading
@@ -118,34 +115,6 @@ def contents_of(cluster, broker_id):
         for segment, base, _ in part.ranges()
         for row in read_segment(address, segment, StorageOptions(None)).to_pylist()
     ]
-
-
-def test_a_moment_before_the_last_compaction_is_not_read_any_more(disks):
-    cluster = disks.cluster
-    append_prices(cluster, "a1")
-    then = cluster.image.offset
-    append_prices(cluster, "a2")
-    cluster.maintain()
-
-    disks.opened.append(Cluster.open(disks.metadata_root, as_of=then))
-
-    with pytest.raises(OffsetOutOfRangeError, match="it is compacted below 2"):
-        disks.opened[-1].read("prices")
-
-
-def test_a_task_that_reads_has_a_leader_compacted_as_every_other_reader(disks):
-    cluster = disks.cluster
-    append_prices(cluster, "a1 b1", "a2 b2")
-    _, compaction = cluster._node.part(Upkeep).passes
-    compaction.run(is_all=True)
-    [order] = Reads(cluster._node).plan("prices")
-    asked = options(disks, is_stream=False, subscribe="prices")
-
-    Reading(asked).finish_compaction(order)
-
-    assert registered(cluster).compacted_below == 4
-    leader = states(cluster)[order.partition.leader]
-    assert leader.compaction.has_finished(registered(cluster))
 
 
 def as_spark_task(disks):

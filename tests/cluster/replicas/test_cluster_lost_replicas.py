@@ -1,9 +1,11 @@
 """Replicas that are lost, wiped, emptied or older than they were: never taken as empty or good."""
 
+import os
 import shutil
 
 import pytest
 
+from kafka_on_spark.base.ids import LOST
 from kafka_on_spark.metadata.records import BrokerState
 from tests.cluster.disks import isr_of, partition_of, records, values_of
 
@@ -83,8 +85,10 @@ def test_a_replica_whose_folder_is_gone_is_made_anew_under_another_uuid(disks, c
     assert any(cause.startswith(f"broker {broker_id}: replica is bad: ") for cause in causes)
 
 
-@pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another process"])
-@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
+@pytest.mark.parametrize(
+    "broker_id, is_other_process",
+    [pytest.param(1, False, id="leader"), pytest.param(3, True, id="follower, another process")],
+)
 def test_a_replica_that_was_rolled_back_is_found_and_fetched_anew(
     disks, cluster, broker_id, is_other_process
 ):
@@ -100,3 +104,15 @@ def test_a_replica_that_was_rolled_back_is_found_and_fetched_anew(
     assert disks.values_on(broker_id, "orders") == [*VALUES, b"d"]
     assert values_of(cluster, "orders") == [*VALUES, b"d"]
     assert isr_of(cluster, "orders") == [1, 2, 3]
+
+
+def test_a_read_that_finds_a_damaged_file_is_served_by_another_replica_and_reports_it(
+    disks, cluster
+):
+    newest = max(disks.folder(1, "orders").glob("*.parquet"), key=os.path.getmtime)
+    newest.write_bytes(newest.read_bytes()[::-1])
+
+    with disks.open() as other:
+        assert values_of(other, "orders") == VALUES
+
+    assert partition_of(disks.open(), "orders").directory_of(1) == LOST

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import partition_key
@@ -62,13 +61,3 @@ def test_fsck_finds_nothing_also_in_the_files(merged):
     report = disks.cluster.fsck(deep=True)
 
     assert report.findings == ()
-
-
-def test_a_reader_with_an_image_of_before_reads_on(merged):
-    """A query that was planned before the merge."""
-    disks, before, _ = merged
-    other = disks.open()
-
-    assert other.read("orders", end={0: 2 * COUNT}).equals(before)
-    with pytest.raises(OffsetOutOfRangeError):
-        other.read("orders", start={0: 1000})

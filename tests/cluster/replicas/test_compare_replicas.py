@@ -28,15 +28,3 @@ def test_by_digests_no_file_is_read_and_the_replica_with_other_records_is_named(
         "orders-0 on broker 1",
         "orders-0 on broker 2",
     ]
-
-
-def test_replica_that_is_short_of_the_high_watermark_is_found(disks):
-    topic_of_three_batches(disks)
-    folder = disks.folder(2, "orders")
-    copy = disks.leave_unreadable(folder)
-    disks.cluster.append("orders", records(b"d"))
-
-    disks.restore(copy, folder)
-
-    found = differences(disks)
-    assert any("ends at 3, below the high watermark 4" in each for each in found)

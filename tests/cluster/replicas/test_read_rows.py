@@ -53,18 +53,6 @@ def test_each_record_of_a_range_is_read_once_and_no_other(order):
             assert rows.column("value").to_pylist() == VALUES[start:end]
 
 
-def test_rows_have_the_columns_of_their_partition(order, kind):
-    batches = read(order, has_headers=False)
-
-    assert max(batch.num_rows for batch in batches) == 2
-    rows = pa.Table.from_batches(batches)
-    assert rows.schema == reading.ROW_SCHEMA
-    assert set(rows.column("topic").to_pylist()) == {"orders"}
-    assert set(rows.column("partition").to_pylist()) == {0}
-    assert set(rows.column("timestampType").to_pylist()) == {TIMES.index(kind)}
-    assert rows.column("timestamp").null_count == 0
-
-
 def test_a_range_of_few_offsets_takes_no_memory_for_a_full_batch(order, monkeypatch):
     monkeypatch.setattr(reading, "BATCH_ROWS_MAX", 2**16)
     before = pa.total_allocated_bytes()

@@ -1,19 +1,14 @@
 """Clusters on S3 without Spark: stores that fail at every kind of request, lose data, or know others."""
 
-import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError, RootAccessDeniedError
-from kafka_on_spark.cli.application import app
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.records import BrokerState
-from kafka_on_spark.observe.replicas import compare_replicas
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
-from kafka_on_spark.store.storage_options import NAMES_VARIABLE
 from tests.store.s3.faulty_s3 import Kind
 from tests.store.s3.object_stores import SECRET, refuse_all, two_stores
 
@@ -127,34 +122,6 @@ def test_store_that_forgets_everything_is_away_and_not_empty(stores, cluster):
     partition = cluster.describe_topic("emptied").partitions[0]
     assert set(partition.isr) == {1, 2, 3}
     assert values_of(cluster.read("emptied")) == [0, 1]
-
-
-@pytest.mark.long
-def test_command_line_finds_the_names_in_the_environment(stores, monkeypatch):
-    root = stores.url(stores.south, "cli/metadata")
-    names = {name: each for name, each in stores.options.items() if "://" in name}
-    monkeypatch.setenv(NAMES_VARIABLE, " ".join(f"{name}={each}" for name, each in names.items()))
-
-    def answer(*arguments):
-        result = CliRunner().invoke(app, [*arguments, "--cluster", root, "--output", "json"])
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
-    with stores.create("cli", root) as cluster:
-        cluster.create_topic("orders", replication_factor=3)
-        cluster.append("orders", [("k", "0")])
-        assert compare_replicas(cluster.image, "orders")[0].replica_count == 3
-
-    assert [
-        each["offset"] for each in answer("get-offsets", "--topic", "orders", "--time", "latest")
-    ] == [1]
-    assert answer("fsck")["findings"] == []
-    monkeypatch.delenv(NAMES_VARIABLE)
-    given = [f"--storage-option={name}={each}" for name, each in names.items()]
-    assert [
-        each["offset"]
-        for each in answer("get-offsets", "--topic", "orders", "--time", "latest", *given)
-    ] == [1]
 
 
 # fmt: off

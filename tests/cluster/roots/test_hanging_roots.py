@@ -62,20 +62,6 @@ def lines_of_an_interpreter(base, script):
     return done.stdout.splitlines()
 
 
-def test_a_pipe_for_a_disks_name_is_a_dead_disk_and_another_dead_one_is_failed_over(base):
-    [line] = lines_of(
-        base,
-        """
-        pipe(f"{roots[3]}/meta.properties")
-        os.rename(roots[2], f"{base}/away")
-        fenced = cluster.run_controller().fenced
-        print(sorted(fenced), leaders())
-        """,
-    )
-
-    assert line == "[2, 3] [1, 1, 1]"
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["its writes", "every call"])
 def test_a_root_that_hangs_stops_no_partition_that_others_hold_whatever_deadlines_its_calls_have(

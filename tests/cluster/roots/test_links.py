@@ -2,11 +2,6 @@
 
 import pytest
 
-from kafka_on_spark.base.errors import ReplicaLostError
-from kafka_on_spark.log.state import address_of
-from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.metadata.image import partition_key
-from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import (
     PATIENCE_MS,
     files_below,
@@ -16,8 +11,6 @@ from tests.cluster.disks import (
     records,
     values_of,
 )
-
-OPTIONS = StorageOptions()
 
 
 @pytest.fixture
@@ -45,21 +38,6 @@ PLACES = [
 # fmt: on
 
 
-def opened(disks, broker_id):
-    image = disks.cluster.image
-    key = partition_key(image, "t", 0)
-    replica_store.cache_clear()
-    return replica_store(OPTIONS).open(address_of(image, key, image.partition(key), broker_id))
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_replica_behind_a_link_is_no_replica(disks, place):
-    link_in_path(disks, place(disks.folder(1, "t")))
-
-    with pytest.raises(ReplicaLostError):
-        opened(disks, 1).load()
-
-
 @pytest.mark.parametrize("place", PLACES)
 def test_a_leader_behind_a_link_is_followed_by_another_and_nothing_is_written_there(disks, place):
     elsewhere = link_in_path(disks, place(disks.folder(1, "t")))
@@ -72,13 +50,3 @@ def test_a_leader_behind_a_link_is_followed_by_another_and_nothing_is_written_th
         assert isr_of(cluster, "t") == [2, 3]
 
     assert files_below(elsewhere) == before
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_fsck_says_that_a_replica_is_behind_a_link(disks, place):
-    link_in_path(disks, place(disks.folder(1, "t")))
-
-    findings = disks.cluster.fsck().findings
-
-    assert {each.place.broker_id for each in findings} == {1}
-    assert "is a link" in findings[0].sentence

@@ -87,24 +87,6 @@ def mount(*arguments):
     subprocess.run(["mount", *arguments], check=True, capture_output=True)
 
 
-def test_a_half_dead_root_that_reads_and_takes_no_writes_is_offline_and_welcome_again(
-    disks, cluster
-):
-    with small_disk(disks, 1, free_bytes=1 << 20) as root:
-        before = disks.folder(1, "orders")
-        mount("-o", "remount,ro", str(root))
-
-        report = cluster.run_controller()
-        cluster.append("orders", records(b"d"))
-
-        assert report.fenced == (1,)
-        assert (partition_of(cluster, "orders").leader, isr_of(cluster, "orders")) == (2, [2, 3])
-        mount("-o", "remount,rw", str(root))
-        assert heal(cluster) == 1
-        assert disks.folder(1, "orders") == before
-        assert held(disks) == [[*VALUES, b"d"]] * 3
-
-
 def test_a_full_root_loses_nothing_and_is_welcome_when_it_has_room(disks, cluster):
     with small_disk(disks, 3, free_bytes=1 << 16) as root:
         before = disks.folder(3, "orders")
@@ -154,17 +136,3 @@ def fill(path):
                     pass
             except OSError:
                 continue
-
-
-def test_a_root_that_does_not_answer_is_never_taken_for_an_empty_one(disks, cluster):
-    folder = disks.folder(2, "orders")
-    disks.take_away(2)
-
-    report = cluster.replicate(is_sweep=True)
-
-    [failure] = report.failures
-    assert failure.startswith("orders-0 on broker 2: KafkaStorage")
-    assert not disks.root(2).exists()
-    disks.give_back(2)
-    heal(cluster)
-    assert disks.folder(2, "orders") == folder

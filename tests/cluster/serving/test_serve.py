@@ -1,6 +1,5 @@
 """`serve` as a supervisor sees it: real processes, probes, signals, and roots that go away."""
 
-import logging
 import threading
 import time
 
@@ -11,7 +10,7 @@ from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.store.roots import StorageOptions
-from tests.cluster.disks import isr_of, new_disks, records, values_of
+from tests.cluster.disks import new_disks, records
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
 
 QUICK = {
@@ -112,20 +111,6 @@ def test_a_process_ends_with_a_sentence_where_there_is_no_cluster(tmp_path):
     assert "there is no cluster at" in process.log[-1]["message"]
 
 
-def test_a_brokers_root_that_goes_away_and_comes_back_is_fenced_and_catches_up(disks, serve):
-    serving = serve()
-    serving.becomes_ready()
-
-    disks.take_away(3)
-    wait_for(lambda: isr_of(disks.cluster, "orders") == [1, 2])
-    disks.cluster.append("orders", records(b"second"))
-    disks.give_back(3)
-
-    wait_for(lambda: isr_of(disks.cluster, "orders") == [1, 2, 3])
-    assert serving.is_healthy()
-    assert sorted(values_of(disks.cluster, "orders")) == [b"first", b"second"]
-
-
 def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
     away = disks.base / "away"
     serving = serve()
@@ -169,34 +154,6 @@ def test_a_pass_that_hangs_is_not_healthy_and_is_abandoned_at_the_end(disks, ser
     thawed.set()
 
     assert not is_clean
-
-
-@pytest.mark.parametrize("error", [OSError("the disk is full"), ZeroDivisionError("a bug")])
-def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
-    disks, serve, monkeypatch, caplog, error
-):
-    caplog.set_level(logging.INFO)
-    replicate, failures = serving.replicate, [error, error, error]
-
-    def run(*given, **named):
-        if failures:
-            raise failures.pop()
-        return replicate(*given, **named)
-
-    monkeypatch.setattr(serving, "RETRY_MS_MAX", 1.0)
-    monkeypatch.setattr(serving, "RETRY_MS_MIN", 1.0)
-    monkeypatch.setattr(serving, "replicate", run)
-    process = serve()
-    wait_for(lambda: process.served.round_count)
-    process.becomes_ready()
-
-    told = [each for each in caplog.records if each.getMessage().startswith("round: ")]
-    assert [each.getMessage() for each in told] == [
-        f"round: has failed, and is tried again: {error}",
-        "round: has come to its end again",
-    ]
-    assert told[0].levelno == logging.WARNING
-    assert bool(told[0].exc_info) == isinstance(error, ZeroDivisionError)
 
 
 def test_a_controller_is_not_ready_once_its_lease_may_be_anothers(disks, serve, monkeypatch):

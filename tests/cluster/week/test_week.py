@@ -40,5 +40,5 @@ def test_after_days_of_traffic_the_roots_hold_what_is_retained(clock, days, step
             traffic.rest(REST_MS)
             held = bounds.look(disks.cluster, clock, disks.metadata_root)
             log.info("day %d: %s", day + 1, held)
-            assert not held.flaws, bounds.told(held.flaws)
+            assert not held.flaws, "\n".join(held.flaws)
         assert len(traffic.deaths) >= days, "clients die, as is meant"

@@ -3,14 +3,10 @@
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from uuid import uuid4
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.log.view_table import write_view_table
 from kafka_on_spark.log.worker import replica_store
-from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import Disks
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, Killed, SimulatedTime
 
@@ -80,7 +76,6 @@ class Traffic:
             (DAY_MS, 10 * HOUR_MS, self._lose_a_disk),
             (DAY_MS, 13 * HOUR_MS, self._have_it_back),
             (DAY_MS, 15 * HOUR_MS, self._make_and_delete_a_topic),
-            (6 * HOUR_MS, 2 * HOUR_MS, self._leave_a_view),
         ):
             if self.is_time(every_ms, at_ms):
                 act()
@@ -189,8 +184,3 @@ class Traffic:
         self.cluster.create_topic(name, replication_factor=3)
         self.cluster.append(name, self._records(name))
         self.cluster.delete_topic(name)
-
-    def _leave_a_view(self) -> None:
-        """Leave what a query leaves whose process is killed: its table."""
-        folder = Path(self.disks.metadata_root) / "views" / uuid4().hex
-        write_view_table(str(folder), [], StorageOptions(), now_ms=self.clock.now_ms())
