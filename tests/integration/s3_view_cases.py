@@ -5,7 +5,6 @@ starts. By hand, where Maven Central is reached: `S3_VIEW_MASTER='local[2]' ./sp
 -n 0 tests/integration/s3_view_cases.py`.
 """
 
-import json
 import os
 import re
 import shutil
@@ -15,15 +14,12 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
-from jobs import append
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.store.roots import StorageOptions, filesystem
-from tests.cluster.format.test_sink_killed import Life
 from tests.integration.format.frames import bytes_of
-from tests.integration.test_append_job import DiedError, mortal
 from tests.pages import page
 from tests.store.s3.faulty_s3 import faulty_s3
 from tests.store.s3.object_stores import SECRET, two_stores
@@ -135,46 +131,6 @@ def test_on_other_machines_the_views_own_table_is_on_s3_as_well(
     files = filesystem(cluster.root, StorageOptions(stores.options))
     assert files.find(f"{cluster.root}/views")
     assert numbers_in(view) == list(range(COUNT))
-
-
-def test_files_of_a_store_are_appended_once_by_a_job_that_is_killed_at_each_commit(
-    stores, spark, monkeypatch
-):
-    """The source, the lists and most of the cluster are on S3."""
-    base = stores.url(stores.north, "job")
-    files = filesystem(base, StorageOptions(stores.options))
-    options = [f"--storage-option={name}={text}" for name, text in stores.options.items()]
-    words = [f"{base}/in", "--format", "json", "--key", "k", "--topic", "orders", "--id", "load"]
-    given = append.parse([*words, "--cluster", "c", "--checkpoint", f"{base}/lists", *options])
-    with stores.create("job", f"{base}/metadata", spark) as cluster:
-        cluster.create_topic("orders", replica_assignment={0: [1, 2], 1: [2, 3]})
-    deaths = 0
-    for number in range(3):
-        lines = [{"k": each % 3, "n": each} for each in range(number * 10, number * 10 + 10)]
-        files.pipe_file(f"{base}/in/{number}.json", "\n".join(map(json.dumps, lines)).encode())
-        deaths += kill_until_one_lives(f"{base}/metadata", spark, stores, given, monkeypatch)
-
-    replica_store.cache_clear()
-    with Cluster.open(f"{base}/metadata", storage_options=stores.options) as cluster:
-        found = [json.loads(value)["n"] for value in cluster.read("orders")["value"].to_pylist()]
-        assert cluster.fsck().findings == ()
-    assert deaths >= 6
-    of_key = [[n for n in found if n % 3 == key] for key in range(3)]
-    assert of_key == [list(range(key, 30, 3)) for key in range(3)]
-
-
-def kill_until_one_lives(metadata, spark, stores, given, monkeypatch):
-    """Have a run die at its first commit, the next one at its second, and so on until one lives;
-    return how many died."""
-    for at in range(1, 20):
-        replica_store.cache_clear()
-        cluster = Cluster.open(metadata, spark, storage_options=stores.options)
-        try:
-            append.append(spark, mortal(cluster, Life(at), monkeypatch), given)
-        except DiedError:
-            continue
-        return at - 1
-    raise AssertionError("no run lived")
 
 
 def test_a_bucket_that_denies_spark_is_named_in_one_sentence(spark, tmp_path):

@@ -8,10 +8,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from jobs import append as job
-from kafka_on_spark.base.errors import DuplicateSequenceError
 from tests.cluster.disks import new_disks
-from tests.cluster.format.test_sink_killed import Life, make_mortal
-from tests.cluster.mortal import KilledError
+from tests.cluster.mortal import KilledError, Life, make_mortal
 
 pytestmark = pytest.mark.integration
 
@@ -142,35 +140,8 @@ def mortal(cluster, life, monkeypatch):
     return cluster
 
 
-def change(source):
-    write(source, "1.json", rows(0, 31))
-
-
 def remove(source):
     (source / "1.json").unlink()
-
-
-@pytest.mark.parametrize(
-    "harm, said", [(change, DuplicateSequenceError), (remove, PySparkException)]
-)
-@pytest.mark.long
-def test_a_number_of_which_a_part_stands_is_not_finished_with_other_files(
-    spark, disks, tmp_path, monkeypatch, harm, said
-):
-    source = tmp_path / "in"
-    write(source, "1.json", rows(0))
-    write(source, "2.json", rows(30))
-    with pytest.raises(DiedError):
-        run(spark, disks, source, *JSON, cluster=mortal(disks.open(), Life(4), monkeypatch))
-    before = (source / "1.json").read_text()
-    harm(source)
-
-    with pytest.raises(said, match="1.json" if harm is remove else "with other records"):
-        run(spark, disks, source, *JSON, cluster=disks.open())
-
-    (source / "1.json").write_text(before)
-    run(spark, disks, source, *JSON, cluster=disks.open())
-    assert by_key(disks.cluster) == in_order(60)
 
 
 def test_what_is_appended_may_go_and_what_changes_then_is_not_appended_again(
@@ -224,50 +195,20 @@ def test_what_is_wrong_is_said_in_one_sentence(disks, tmp_path, monkeypatch, cap
     assert by_key(disks.cluster) == {}
 
 
-def frame(spark):
-    return spark.createDataFrame(
+def test_columns_become_records(spark, disks, tmp_path):
+    frame = spark.createDataFrame(
         [("a", 1, 1_700_000_000_123, {"h": "x"}, {"n": 1}), ("b", 2, None, None, None)],
         "k string, n int, at long, h map<string,string>, s struct<n:int>",
-    ).coalesce(1)
+    )
+    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+    columns = ("--key", "n", "--value", "s", "--headers", "h", "--timestamp", "at")
 
+    run(spark, disks, tmp_path / "in", "--format", "parquet", *columns)
 
-READ = {
-    "parquet": ("--key", "n", "--value", "s", "--headers", "h", "--timestamp", "at"),
-    "orc": ("--key", "k", "--headers", "s"),
-    "csv": ("--key", "k", "--option", "header=true", "--option", "recursiveFileLookup=false"),
-    "text": ("--value", "value"),
-}
-VALUES = {
-    "parquet": [b'{"n":1}', None],
-    "orc": [
-        b'{"k":"a","n":1,"at":1700000000123,"h":{"h":"x"},"s":{"n":1}}',
-        b'{"k":"b","n":2}',
-    ],
-    "csv": [b'{"k":"a","n":"1"}', b'{"k":"b","n":"2"}'],
-    "text": [b"a", b"b"],
-}
-COLUMNS = {"csv": ("k", "n"), "text": ("k",)}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=[] if kind == "parquet" else pytest.mark.long) for kind in READ],
-)
-def test_columns_of_each_format_become_records(spark, disks, tmp_path, kind):
-    written = frame(spark).select(*COLUMNS.get(kind, ("*",)))
-    written.write.format(kind).option("header", True).save(str(tmp_path / "in"))
-
-    run(spark, disks, tmp_path / "in", "--format", kind, *READ[kind])
-
-    found = disks.cluster.read("orders").to_pylist()
-    values = [row["value"] for row in found]
-    assert sorted(values, key=str) == sorted(VALUES[kind], key=str)
-    if kind == "orc":  # a struct, as an object of JSON is read
-        assert [row["headers"] for row in found] == [[{"key": "n", "value": b"1"}], None]
-    if kind == "parquet":
-        [first] = [row for row in found if row["key"] == b"1"]
-        assert first["headers"] == [{"key": "h", "value": b"x"}]
-        assert first["timestamp"].timestamp() == 1_700_000_000.123
+    found = {row["key"]: row for row in disks.cluster.read("orders").to_pylist()}
+    assert {key: row["value"] for key, row in found.items()} == {b"1": b'{"n":1}', b"2": None}
+    assert found[b"1"]["headers"] == [{"key": "h", "value": b"x"}]
+    assert found[b"1"]["timestamp"].timestamp() == 1_700_000_000.123
 
 
 @pytest.mark.long

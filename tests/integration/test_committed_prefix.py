@@ -80,35 +80,3 @@ def test_the_pages_query_for_polars_reads_what_is_committed(disks):
     exec(block_with("import polars"), names)
 
     assert sorted(names["prefix"].collect().rows()) == expected(disks.cluster)
-
-
-@pytest.fixture(scope="module")
-def merged():
-    """A topic of which most appends are merged, by plain and produced ones, and what it held before;
-    its partitions begin in a merged segment and before one."""
-    with new_disks(configs={"merge.min.lag.batches": 1}) as disks:
-        cluster = disks.cluster
-        cluster.create_topic("flights", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
-        for number in range(34):
-            both = placed(b"%d" % number) + placed(b"%d" % number, b"more", partition=1)
-            cluster.append("flights", both, producer_id="p", sequence=number)
-        before = expected(cluster)
-        report = cluster.maintain()
-        assert sum(row.count for row in report.rows if row.kind == "merge") == 6
-        cluster.delete_records({("flights", 0): 3})
-        yield disks, [row for row in before if row[:2] >= (0, 3)]
-
-
-@pytest.mark.long
-def test_a_merged_topic_is_read_by_both_queries_as_before(spark, merged):
-    disks, before = merged
-    assert expected(disks.cluster) == before
-    of_spark = {"spark": spark, "cluster": disks.cluster}
-    of_polars = {"cluster": disks.cluster}
-
-    exec(block_with("import COMMITTED"), of_spark)
-    exec(block_with("import polars"), of_polars)
-
-    rows = of_spark["prefix"].collect()
-    assert sorted((r.partition, r.offset, bytes(r.key), bytes(r.value)) for r in rows) == before
-    assert sorted(of_polars["prefix"].collect().rows()) == before

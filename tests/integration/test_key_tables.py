@@ -44,20 +44,6 @@ def test_a_table_has_the_last_value_of_each_key_and_changes_lead_to_the_next(ope
     assert rows(cluster.changes("prices", opened.made, then)) == {"a": "2", "b": "1", "c": "1"}
 
 
-@pytest.mark.long
-def test_changes_have_nothing_of_partitions_that_were_added_after_the_later_moment(opened):
-    cluster = opened.opened[1]
-    cluster.create_topic("grown", partitions=2, replication_factor=1)
-    since = cluster.image.offset
-    cluster.append("grown", [("a", "1"), ("b", "1")])
-    until = cluster.image.offset
-    cluster.add_partitions("grown", to=4)
-    cluster.append("grown", [(f"later{number}", "1") for number in range(20)])
-    assert {row.partition for row in cluster.view("grown").collect()} == {0, 1, 2, 3}
-
-    assert rows(cluster.changes("grown", since, until)) == {"a": "1", "b": "1"}
-
-
 def test_a_key_has_one_row_also_where_its_later_records_are_in_another_partition(opened):
     cluster = opened.opened[1]
     keys = [f"k{number}" for number in range(20)]
@@ -92,18 +78,3 @@ def test_a_table_needs_a_session_and_a_name_that_sql_takes(opened):
         opened.cluster.table("prices")
     with pytest.raises(InvalidRequestError, match="can't be named 'not a name'"):
         opened.opened[1].changes("prices", 1, name="not a name")
-
-
-@pytest.mark.long
-def test_a_compacted_topic_is_the_same_table(opened):
-    cluster = opened.opened[1]
-    cluster.create_topic("compacted", replication_factor=3, configs={"cleanup.policy": "compact"})
-    for value in ("1", "2", "3"):
-        cluster.append("compacted", [("a", value), ("b", value)])
-    cluster.append("compacted", [("b", None)])
-    before = rows(cluster.table("compacted"))
-
-    cluster.maintain("compacted")
-
-    assert rows(cluster.table("compacted")) == before == {"a": "3"}
-    assert cluster.view("compacted").count() == 2

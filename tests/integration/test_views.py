@@ -257,36 +257,3 @@ def test_a_store_that_spark_does_not_reach_is_said_in_a_sentence_before_it_is_sc
     assert (
         "tell its session the endpoint and the credentials by spark.hadoop.*, or read with" in said
     )
-
-
-@pytest.mark.long
-def test_a_view_of_merged_segments_has_the_rows_that_a_read_has(spark):
-    """With a cut inside one, of records with their own time and with that of their append."""
-    with new_disks() as disks:
-        cluster = disks.cluster
-        cluster.create_topic("orders", replica_assignment={0: [1]})
-        for number in range(33):
-            cluster.append("orders", rows_at(number, b"%d" % number))
-        cluster.alter_topic_configs("orders", {"message.timestamp.type": "LogAppendTime"})
-        for number in range(45):
-            cluster.append("orders", [{"key": b"k", "value": b"later %d" % number}])
-        merges = [row.count for row in cluster.maintain().rows if row.kind == "merge"]
-        assert merges == [2]
-        disks.opened.append(Cluster.open(disks.metadata_root, spark))
-        view = disks.opened[1].view("orders", start={0: 5}, end={0: 50})
-
-        assert_df_equality(
-            view,
-            source(
-                spark,
-                disks,
-                "orders",
-                startingOffsets='{"orders":{"0":5}}',
-                endingOffsets='{"orders":{"0":50}}',
-            ),
-            ignore_row_order=True,
-            ignore_nullable=True,
-        )
-        rows = view.sort("offset").collect()
-        assert [row.offset for row in rows] == list(range(5, 50))
-        assert [row.timestampType for row in rows] == [0] * 28 + [1] * 17

@@ -53,19 +53,6 @@ def test_a_frame_comes_back_as_it_was_in_each_keys_order(spark, disks, cluster, 
     assert all(places == sorted(places) for places in by_key.values())
 
 
-def test_keys_of_a_frame_go_where_keys_of_a_list_go(spark, cluster, topic):
-    keys = [f"key-{n}" for n in range(40)]
-    frame = spark.createDataFrame([(key, "v") for key in keys], "key string, value string")
-
-    cluster.append(topic, frame)
-    cluster.append(topic, [(key, "w") for key in keys])
-
-    rows = rows_in(cluster.read(topic))
-    frames, lists = ({row[0]: row[2] for row in rows if row[1] == value} for value in (b"v", b"w"))
-    assert frames == lists
-    assert len(frames) == 40
-
-
 def test_a_retry_of_a_frame_is_a_duplicate_however_it_is_split(spark, cluster, topic):
     run = {"producer_id": "frames", "sequence": 0}
     first = cluster.append(topic, numbered(spark, 90, slices=2), **run)

@@ -53,9 +53,7 @@ def at(**offsets):
 # fmt: off
 READS = [
     pytest.param({"cluster": "/no/such/folder"},                      ["no cluster at /no/such/folder", "check the path"],                   id="a cluster that isn't there"),
-    pytest.param({"startingOffset": "earliest"},                      ["unknown option 'startingoffset'", "'startingOffsets'?"],             id="unknown option"),
     pytest.param({"startingOffsets": at(p0=0, p1=9)},                 ["RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET", "offset 9", "topic orders partition 1"], id="start after the end"),
-    pytest.param({"asOfMetadataOffset": "99999"},                     ["'asOfMetadataOffset' can't be 99999", "has offsets 0 to"],                   id="a future"),
 ]
 # fmt: on
 
@@ -79,9 +77,6 @@ def test_a_schema_of_ones_own(spark, disks):
 # fmt: off
 WRITES = [
     pytest.param("'v' as valeu",                      {},                       ["Required attribute 'value' not found", "given: valeu"],           id="no value"),
-    pytest.param("'v' as value",                      {"topics": "orders"},     ["unknown option 'topics'", "did you mean 'topic'?"],              id="unknown option"),
-    pytest.param("'v' as value",                      {"cluster": "/no/such/folder"}, ["no cluster at /no/such/folder", "check the path"],         id="a cluster that isn't there"),
-    pytest.param("'v' as value, 2 as partition",      {},                       ["2 is not in the range [0, 2)"],                                  id="partition out of range"),
     pytest.param("'v' as value, string(null) as topic", {"topic": None},        ["[KAFKA_NULL_TOPIC_IN_DATA] The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default topic."], id="null topic"),
 ]
 # fmt: on
@@ -93,27 +88,6 @@ def test_a_batch_that_cannot_be_written(spark, disks, columns, options, words):
     writer = sink(spark.sql(f"select {columns}"), disks, **given)  # None: without the option
 
     check_refused(disks, writer.save, *words)
-
-
-def test_a_log_is_not_overwritten(spark, disks):
-    writer = sink(numbered(spark, 1), disks, "orders").mode("overwrite")
-
-    check_refused(
-        disks,
-        writer.save,
-        "save mode overwrite is not allowed",
-        'the one save mode is .mode("append")',
-    )
-
-
-@pytest.mark.parametrize("mode", ["errorifexists", "ignore"])
-def test_what_spark_refuses_of_a_python_sink(spark, disks, mode):
-    before = written(disks.base)
-
-    with pytest.raises(PySparkException, match='Please use either the "Append" or "Overwrite"'):
-        sink(numbered(spark, 1), disks, "orders").mode(mode).save()
-
-    assert written(disks.base) == before
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import pytest
-from chispa import assert_df_equality
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -88,23 +87,3 @@ def test_timestamps_are_the_records_or_the_commits(spark, disks):
     seconds = sorted(row.micros / 10**6 for row in at_commit.collect())
     assert seconds == pytest.approx(sorted(stamp.timestamp() for stamp in stamps), abs=1e-5)
     assert {row.timestampType for row in at_commit.collect()} == {1}
-
-
-def test_filters_and_columns_are_sparks(spark, disks):
-    frame = source(spark, disks, "orders")
-
-    counted = frame.where("partition = 0 and offset >= 1").selectExpr("cast(value as string) as v")
-    assert_df_equality(
-        counted, spark.createDataFrame([("1",), ("2",)], "v string"), ignore_row_order=True
-    )
-
-
-def test_a_rack_is_read_from_first(spark):
-    with new_disks(racks={1: "a", 2: "b", 3: "c"}) as disks:
-        disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-        disks.cluster.append("orders", [("k", "v")])
-        disks.take_away(1, 3)
-
-        rows = rows_of(source(spark, disks, "orders", **{"client.rack": "b"}))
-
-        assert rows == [(b"k", b"v", 0, 0)]

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import pytest
 
 import kafka_on_spark
-from kafka_on_spark.groups.offsets import describe_group
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import new_disks
 from tests.integration.format.frames import WAIT_S_MAX, Batches
@@ -66,25 +65,6 @@ def test_a_stream_finds_topics_and_partitions_later_in_batches_of_a_limit(spark,
 
     assert sorted(batches.values[-1]) == [b"0", b"0", b"1"]
     assert len(batches.seen) == 9
-
-
-def test_a_groups_offsets_are_committed_and_its_next_query_starts_from_them(spark, disks, tmp_path):
-    batches, cluster = Batches(), disks.cluster
-    cluster.create_topic("t", replication_factor=1)
-    options = {"subscribe": "t", "startingOffsets": "group", "kafka__group__id": "g"}
-    query = batches.start(given(spark.readStream, disks, **options), tmp_path / "1")
-    query.processAllAvailable()
-    appended(cluster, "t", 3)
-    query.processAllAvailable()
-    wait_for(lambda: [each.offset for each in describe_group(cluster.image, "g")] == [3])
-    query.stop()
-    appended(cluster, "t", 2, second=10)
-    assert [each.lag for each in describe_group(cluster.image, "g")] == [2]
-
-    batches.run(given(spark.readStream, disks, **options), tmp_path / "2")
-
-    assert batches.seen == [b"0", b"1", b"2", b"0", b"1"]
-    assert [each.lag for each in describe_group(cluster.image, "g")] == [0]
 
 
 def wait_for(is_done):

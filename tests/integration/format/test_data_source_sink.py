@@ -2,7 +2,6 @@
 
 import pytest
 from chispa import assert_df_equality
-from pyspark.errors import StreamingQueryException
 
 from tests.cluster.disks import new_disks, records, values_of
 from tests.integration.format.frames import (
@@ -10,7 +9,6 @@ from tests.integration.format.frames import (
     Started,
     numbered,
     rows_in,
-    sentence_of,
     sink,
     source,
     stream,
@@ -120,22 +118,3 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
 
     assert [result.is_duplicate for result in results] == [False, True]
     assert sorted(values_of(disks.cluster, copy)) == [b"a", b"b"]
-
-
-def test_output_mode_complete_is_refused(spark, disks, new_topic, checkpoint):
-    topic, copy = new_topic(), new_topic("-copy")
-    disks.cluster.append(topic, records(b"a"))
-    counted = stream(spark, disks, topic, startingOffsets="earliest").groupBy("key").count()
-    writer = counted.selectExpr("key", "cast(count as string) as value").writeStream
-    writer = writer.outputMode("complete").format("kafka_on_spark").trigger(availableNow=True)
-    writer = writer.option("cluster", str(disks.metadata_root)).option("topic", copy)
-    writer = writer.option("checkpointLocation", str(checkpoint))
-
-    with pytest.raises(StreamingQueryException) as caught:
-        Started(writer).awaitTermination(WAIT_S_MAX)
-
-    assert sentence_of(caught.value) == (
-        "InvalidRequestError: output mode complete is not allowed: a log is only appended to; use"
-        " mode append"
-    )
-    assert values_of(disks.cluster, copy) == []

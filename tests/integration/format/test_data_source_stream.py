@@ -1,8 +1,5 @@
 """`spark.readStream.format("kafka_on_spark")`: every committed record once, whatever happens."""
 
-import json
-import time
-
 import pytest
 
 from tests.cluster.disks import new_disks, records
@@ -27,12 +24,6 @@ def checkpoint(disks):
     return disks.base / "checkpoint"
 
 
-def offsets_logged(checkpoint):
-    """Return the offsets of a query's batches, by number."""
-    files = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
-    return [json.loads(file.read_text().splitlines()[-1]) for file in files]
-
-
 @pytest.mark.smoke
 def test_each_record_is_seen_once_over_a_failover_and_over_a_restart(spark, disks, checkpoint):
     batches = Batches()
@@ -55,26 +46,6 @@ def test_each_record_is_seen_once_over_a_failover_and_over_a_restart(spark, disk
 
     assert batches.seen == [b"before", b"while away", b"too", b"while stopped"]
     assert batches.numbers == [0, 1, 2]
-
-
-def test_a_new_query_starts_at_the_latest_and_has_no_batch_without_news(spark, disks, checkpoint):
-    batches = Batches()
-    disks.cluster.append("orders", records(b"old"))
-    query = batches.start(stream(spark, disks, "orders"), checkpoint)
-    query.processAllAvailable()
-    disks.cluster.append("orders", records(b"new"))
-    query.processAllAvailable()
-    progress = query.lastProgress
-    # The metadata moves on, the query's topic does not.
-    disks.cluster.create_topic("others")
-    disks.cluster.append("others", records(b"other"))
-    time.sleep(1)
-    query.stop()
-
-    assert batches.values == [[], [b"new"]]  # the first says where it starts, as Kafka's does
-    assert [each["orders"] for each in offsets_logged(checkpoint)][-1] == {"0": 2}
-    assert len(offsets_logged(checkpoint)) == progress.batchId + 1
-    assert json.loads(progress.sources[0].endOffset)["orders"] == {"0": 2}
 
 
 def take_metadata_away(disks):
