@@ -34,7 +34,6 @@ SECONDS = {
     "test_local_cluster.py": 500,
     "test_torture_run.py": 190,
     "test_quickstart_kill.py": 120,
-    "test_week.py": 100,
     "test_torture_quorum.py": 60,
     "test_delta_jars.py": 40,
     "test_aimed.py": 130,
