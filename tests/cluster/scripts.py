@@ -1,11 +1,9 @@
-"""Runs scripts, each in a process of its own that is ended if it hangs.
+"""Runs functions, each in a process of its own that is ended if it hangs.
 
-The processes are forks of a server that has imported what scripts use: a new interpreter takes a
-second of a processor for that, which is longer than most scripts take. They end as an interpreter
-does: they wait for threads, and run what `atexit` calls, which no fork of multiprocessing does.
+The processes are forks of a server that has imported what they use: a new interpreter takes a second
+of a processor for that, which is longer than most of them take.
 """
 
-import atexit
 import multiprocessing
 import os
 import signal
@@ -15,12 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
-from pathlib import Path
-
-from tests.cluster.disks import one_race_a_device
-from tests.cluster.folders import quick_folder
-
-SECONDS = 300
 
 PRELOADED = ["tests.cluster.disks", "tests.store.committers"]
 """What any process runs that a test starts so. A process of tests has one server, which has imported
@@ -35,20 +27,6 @@ def processes_that_start() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return context
-
-
-def printed_by(script: str, *arguments: str) -> str:
-    """Return what a script prints; it must end, and by itself."""
-    with quick_folder() as base:
-        given = (script, arguments, base / "printed", base / "errors")
-        process = processes_that_start().Process(target=_run, args=given)
-        process.start()
-        process.join(SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        assert process.exitcode == 0, (base / "errors").read_text()
-        return (base / "printed").read_text()
 
 
 class Started:
@@ -97,14 +75,3 @@ def _printing(printed: Connection, body: Callable[..., object], arguments: tuple
     # All is said and closed. Seen once in some hundred ends of a process under load: a native
     # thread of a library that is torn down with the interpreter aborts it.
     os._exit(0)
-
-
-def _run(script: str, arguments: tuple[str, ...], printed: Path, errors: Path) -> None:
-    for number, path in ((1, printed), (2, errors)):
-        with path.open("wb") as file:
-            os.dup2(file.fileno(), number)
-    sys.argv = ["-c", *arguments]
-    with one_race_a_device():
-        exec(compile(script, "script", "exec"), {"__name__": "__main__"})
-        threading._shutdown()
-        atexit._run_exitfuncs()

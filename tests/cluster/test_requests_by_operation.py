@@ -37,17 +37,6 @@ def sent(work):
     return found
 
 
-def test_an_append_to_three_replicas_puts_three_segments_and_three_commits(cluster):
-    cluster.create_topic("orders", partitions=1, replication_factor=3)
-    cluster.append("orders", records("first"))
-    before = requests_sent()
-
-    cluster.append("orders", records("a", "b"))
-
-    of_metadata = 2
-    assert (requests_sent() - before)["append", "PUT"] == 3 + 3 + of_metadata
-
-
 def test_each_operation_is_named_and_a_cluster_that_is_open_asks_nothing_without_one(cluster):
     def work():
         policy = {"cleanup.policy": "compact,delete", "retention.ms": 1_000_000}

@@ -159,11 +159,8 @@ def under_its_url(folder):
 
 
 def commits_of(folder):
-    return commits_below(folder / "1", folder / "2")
-
-
-def commits_below(*roots):
-    return [each for each in files_below(*roots) if "_delta_log" in str(each)]
+    files = files_below(folder / "1", folder / "2")
+    return [each for each in files if "_delta_log" in str(each)]
 
 
 def test_a_copy_under_the_originals_url_deletes_nothing_of_brokers_that_obey_others(
@@ -179,23 +176,19 @@ def test_a_copy_under_the_originals_url_deletes_nothing_of_brokers_that_obey_oth
     assert values_of(Cluster.open(folder / "m2"), "orders") == [b"a"]
 
 
-CHANGES = {
-    "records are deleted": lambda copy: copy.delete_records({("orders", 0): 1}),
-    "an append": lambda copy: copy.append("orders", records(b"of the copy")),
-    "a writer's first append": lambda copy: copy.append(
-        "orders", records(b"of the copy"), transactional_id="writer"
-    ),
-}
+CHANGES = [
+    lambda copy: copy.delete_records({("orders", 0): 1}),
+    lambda copy: copy.append("orders", records(b"of the copy")),
+    lambda copy: copy.append("orders", records(b"of the copy"), transactional_id="writer"),
+]
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_metadata_root_that_was_given_up_changes_nothing_of_the_original(
-    folder, under_its_url, change
-):
+def test_a_metadata_root_that_was_given_up_changes_nothing_of_the_original(folder, under_its_url):
     before = commits_of(folder)
 
-    with pytest.raises(RootAccessDeniedError, match=f"obeys the metadata roots {folder}/m2, and"):
-        change(under_its_url)
+    for change in CHANGES:
+        with pytest.raises(RootAccessDeniedError, match=f"obeys the metadata roots {folder}/m2,"):
+            change(under_its_url)
     under_its_url.replicate()
     under_its_url.maintain()
 
