@@ -289,31 +289,6 @@ def test_a_batch_that_ends_before_it_begins_is_refused(start, end):
         check_order(PARTLY_COMMITTED, plain_at(start), plain_at(end))
 
 
-@pytest.mark.parametrize(
-    "log_start, is_strict, is_refused", [(0, True, False), (1, True, True), (1, False, False)]
-)
-def test_a_partition_that_came_later_is_read_from_its_first_record(
-    log_start, is_strict, is_refused
-):
-    image = image_of(partition("1", hw=3, hw_epoch=0, leo=5, start=log_start))
-    start = StreamOffset(positions={})
-
-    def planned():
-        return plan_ranges(
-            image,
-            start,
-            plain_at(3),
-            DataLoss(is_strict, lambda generations: {}),
-            client_rack=None,
-        )
-
-    if is_refused:
-        with pytest.raises(OffsetOutOfRangeError, match="starts from 1 instead of 0"):
-            planned()
-    else:
-        assert [(each.start_offset, each.end_offset) for each in planned()] == [(log_start, 3)]
-
-
 # How much a batch takes, how long it waits, and how many tasks it becomes
 
 # Starts, ends, limit, and the ends that follow (Source: KafkaMicroBatchStream.rateLimit).

@@ -202,10 +202,6 @@ def test_options_of_kafkas_client_are_named_once_without_what_they_say():
     assert CANARY not in repr(options)
 
 
-def test_a_batch_may_end_where_it_begins():
-    parse({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":5}}'})
-
-
 def test_the_defaults_are_sparks():
     options = parse({}, is_stream=True)
 

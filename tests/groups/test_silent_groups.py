@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.groups.liveness import SILENCE_MS, SilentGroups
-from kafka_on_spark.groups.membership import fence, join, leave
+from kafka_on_spark.groups.membership import join, leave
 from kafka_on_spark.metadata.image import MetadataImage
 from tests.builders import TOPIC
 from tests.committing import replay
@@ -94,13 +94,3 @@ def test_a_root_that_is_away_fences_nobody_and_is_looked_at_again():
     world.pass_by(2 * SILENCE_MS)
 
     assert world.names == set()
-
-
-def test_of_members_that_went_or_came_meanwhile_none_is_fenced():
-    world = World("a")
-    world.join("b")
-
-    assert [each.member_id for each in fence(world.image, "g", {"a": 1}, 0).records] == ["a"]
-    left = replay(world.image, leave(world.image, "g", "b", 0))
-    assert len(fence(left, "g", {"a": 1, "b": 1}, 0).records) == 1
-    assert fence(MetadataImage(), "g", {"a": 1}, 0).records == []

@@ -6,8 +6,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from chispa import assert_df_equality
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import InvalidRequestError
@@ -184,15 +182,6 @@ def test_a_segment_that_one_replica_has_lost_is_read_from_another(alone):
 
     assert values_of(view) == [b"a" * 999, b"b" * 999]
     assert {name.split("/broker-")[1][0] for name in view.inputFiles()} == {"1", "2"}
-
-
-def test_a_segment_that_goes_after_the_view_was_made_fails_the_query_which_names_it(alone):
-    view = alone.opened[1].view("orders")
-    lost = segment_on(alone, 1, b"b" * 999)
-    lost.unlink()
-
-    with pytest.raises((PySparkException, Py4JJavaError), match=lost.name):
-        view.collect()
 
 
 @pytest.mark.long

@@ -46,10 +46,8 @@ def test_everything_runs_with_the_same_python_settings_and_path(project, command
     [
         (["--master", "yarn", "job.py"], {}),
         (["--conf", "spark.master=yarn", "job.py"], {}),
-        (["--master", "local-cluster[2,1,1024]", "job.py"], {}),
         (["--properties-file", "theirs.conf", "job.py"], {}),
         (["job.py"], {"PYSPARK_PYTHON": "/their/python"}),
-        (["pytest"], {"PYSPARK_PYTHON": "/their/python"}),
         (["python"], {"SPARK_CONF_DIR": "/their/conf"}),
     ],
 )
@@ -84,12 +82,8 @@ def test_it_can_be_called_by_a_link_from_another_folder(project, tmp_path):
 # fmt: off
 USERS_JARS = [
     pytest.param(["--jars", "mine.jar"],                         id="option"),
-    pytest.param(["--jars=mine.jar"],                            id="option with ="),
     pytest.param(["--conf", "spark.jars=mine.jar"],              id="setting"),
-    pytest.param(["-c", "spark.jars=mine.jar"],                  id="setting, short"),
-    pytest.param(["--conf=spark.jars=mine.jar"],                 id="setting with ="),
     pytest.param(["--verbose", "--jars", "mine.jar"],            id="after a switch"),
-    pytest.param(["--master", "local[1]", "--jars", "mine.jar"], id="after another option"),
     pytest.param(["--properties-file", "theirs.conf"],           id="in a file"),
 ]
 # fmt: on
@@ -119,8 +113,6 @@ MASTERS = [
     pytest.param(["--master", "local[2]"],                 "127.0.0.1", id="local"),
     pytest.param(["--master", "spark://host:7077"],        None,        id="cluster"),
     pytest.param(["--master", "spark://127.0.0.1:7077"],   "127.0.0.1", id="cluster of this machine"),
-    pytest.param(["--conf", "spark.master=k8s://host"],    None,        id="cluster as a setting"),
-    pytest.param(["--properties-file", "theirs.conf"],     None,        id="perhaps in a file"),
 ]
 # fmt: on
 

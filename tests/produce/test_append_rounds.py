@@ -42,7 +42,6 @@ from tests.fakes import (
     MemoryReplicaStore,
     MemoryRoots,
     MemorySegmentStore,
-    folder,
 )
 from tests.nodes import node_of
 
@@ -138,19 +137,6 @@ def test_a_refusal_of_the_first_try_says_nothing_of_earlier_ones(appender):
 
     assert type(outcome.error) is ProducerFencedError
     assert "may_be_committed" not in outcome.error.context
-
-
-def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged(roots, appender):
-    roots[address(1).root].tables[folder(address(1))].is_damaged = True
-    elected = image_of(partition("2 1", isr="2", leader=2, epoch=6, version=2))
-    batch = staged("a", epoch=5)
-    for segment in batch.segments:
-        MemorySegmentStore(roots).put(address(2), segment)
-    part = PartitionBatch(key=KEY, staged=batch, holders=(address(2),))
-
-    [outcome] = appender(Images(IN_SYNC, elected)).append([part], acks="1", timeout_ms=1000)
-
-    assert (outcome.error, outcome.base_offset) == (None, 0)
 
 
 class AwayImages(Images):

@@ -3,13 +3,9 @@
 Its whole way is gone in test_quickstart_kill.py, and without a kill by .ci/run.
 """
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from jobs import quickstart
-from jobs.quickstart_run.checks import check_records
-from jobs.quickstart_run.flights import flight_count, flight_records, read_flights
 
 pytestmark = pytest.mark.integration
 
@@ -48,38 +44,3 @@ def test_folder_of_something_else_is_one_sentence_and_exit_code_1(capsys, tmp_pa
     said = capsys.readouterr().out.strip()
     assert "holds something else: name a new or an empty folder" in said
     assert len(said.splitlines()) == 1
-
-
-def records_in(spark: SparkSession, zone: str, rows: range):
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    try:
-        return flight_records(spark, rows).toArrow()
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
-
-
-@pytest.mark.long
-def test_records_are_the_same_in_every_time_zone(spark):
-    rows = range(3000, 3100)
-
-    assert records_in(spark, "Asia/Tokyo", rows) == records_in(spark, "America/New_York", rows)
-
-
-@pytest.mark.long
-def test_records_stand_in_the_order_of_the_file_across_its_middle(spark):
-    half = flight_count() // 2
-    rows = range(half - 50, half + 50)
-
-    records = records_in(spark, "UTC", rows)
-
-    flights = read_flights(flight_count()).slice(rows.start, len(rows))
-    in_one_partition = (
-        records.cast(
-            pa.schema([("key", "binary"), ("value", "binary"), records.field("timestamp")])
-        )
-        .append_column("partition", [[0] * len(rows)])
-        .append_column("offset", [list(range(len(rows)))])
-    )
-    assert check_records(flights, in_one_partition) == []
-    assert records.column("key").to_pylist() == flights.column("tailnum").to_pylist()
