@@ -13,7 +13,6 @@ CALL_FAULTS: Final = {
         "refused",
         "slow",
         "hung",
-        "torn",
         "asleep",
     ),
     "metadata append": (
@@ -27,7 +26,6 @@ CALL_FAULTS: Final = {
         "asleep",
     ),
     "metadata read": ("failed", "slow", "hung"),
-    "metadata look": ("lost", "failed", "slow", "hung"),
     "copy": ("failed", "slow", "hung"),
     "put": ("failed", "slow", "hung"),
     "make": ("lost", "slow", "hung"),
@@ -108,7 +106,6 @@ class Plan:
         clock_ahead_ms: clock.ahead.max.ms.
         delete_delay_ms: file.delete.delay.ms.
         sweep_ms: replica.sweep.interval.ms.
-        looks_first: Processes that wait look for a next commit before they read the metadata log.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
         commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
@@ -146,7 +143,6 @@ class Plan:
     is_unclean: bool = False
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
-    looks_first: bool = False
     is_uncontrolled: bool = False
     commits_kept: int | None = None
     retention_ms: int | None = None

@@ -89,12 +89,9 @@ class Simulation:
         self.world = _world_of(plan, disks)
         self.checker = Checker(disks)
         self.workers = Workers(self.world, plan.seed, random.Random(f"skews/{plan.seed}"))
-        self.faults = Faults(
-            plan, self.world, self.checker.ledger, self._all_nodes, self._make_again
-        )
+        self.faults = Faults(plan, self.world, self.checker.ledger, self._all_nodes)
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
         self.checker.ledger.are_tombstones_timed = plan.are_clocks_right
-        self.checker.ledger.are_clients_right = "client clock jump" not in plan.events
         self._create()
         disks.observer = self.checker
         self.passes = Passes(plan, self.world, self.checker.ledger, self._drivers)
@@ -112,21 +109,8 @@ class Simulation:
         """Make the cluster and its topic, before anything goes wrong."""
         for number in range(1, self.plan.brokers + 1):
             self.world.disks.add(number)
-        self._make("first")
-
-    def _make_again(self) -> None:
-        """Delete the cluster and make another at its path, while processes have the old one open."""
-        disks = self.world.disks
-        disks.make_again()
-        self.checker.ledger.forget()
-        disks.observer = None
-        self._make(f"made{disks.made}first")
-        disks.observer = self.checker
-
-    def _make(self, name: str) -> None:
-        disks = self.world.disks
-        make_cluster(self.plan, disks, name)
-        for key, partition in disks.image.partitions():
+        make_cluster(self.plan, self.world.disks, "first")
+        for key, partition in self.world.disks.image.partitions():
             self.checker.ledger.log(key).leaders[partition.leader_epoch] = partition.leader
 
     def _start_programs(self) -> None:
@@ -308,7 +292,6 @@ def _world_of(plan: Plan, disks: Disks) -> World:
         deletes=plan.retention_ms is not None,
         is_restamped=plan.is_restamped,
         changes_retries=plan.changes_retries,
-        looks_first=plan.looks_first,
         silent_ms=silent_ms,
         works=("merge",) * is_merged + ("compact",) * is_compacted,
     )

@@ -10,13 +10,12 @@ from tests.simulation.compacted_plan import compacted
 from tests.simulation.faults.aimed_plans import (
     filling,
     forged,
-    remade,
     retained,
     sole,
     tidied,
     uncontrolled,
 )
-from tests.simulation.faults.expiring_plans import ahead, behind, expiring, late
+from tests.simulation.faults.expiring_plans import ahead, expiring, late
 from tests.simulation.faults.merged_plans import heirs, merged, parted, restamped, unanswered
 from tests.simulation.mutants.append_pass_mutants import (
     FILLING_MUTANTS,
@@ -28,7 +27,7 @@ from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
 from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS, RESTAMPING_MUTANTS
-from tests.simulation.mutants.protocol_mutants import RECREATED_MUTANTS, Mutant
+from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.mutants.retention_mutants import RETENTION_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.plan import Plan
@@ -61,7 +60,6 @@ class Aim(NamedTuple):
 AIMS = (
     Aim("what is kept is a function of the log and the decisions, and no reader goes back", compacted, 5, 340, COMPACTION_MUTANTS),
     Aim("only what is silent expires, and nothing comes back twice",          expiring,     5, 300, EXPIRING_MUTANTS),
-    Aim("a client's clock that is behind has nobody expire",                  behind,       3, 300),
     Aim("a clock that is hours or years ahead gives nobody its time and has nothing go", ahead, 3, 300),
     Aim("processes that begin late and far behind bring nothing back",        late,         1, 300),
     Aim("disks without room lose nothing and hold up nobody",                 filling,      5, 100, FILLING_MUTANTS),
@@ -71,7 +69,6 @@ AIMS = (
     Aim("nor do merges without an answer",                                    unanswered,   1, 60),
     Aim("nor do merges of replicas that part",                                parted,       1, 60),
     Aim("files with timestamps of one kind are merged, and nobody sees it",   restamped,    2, 4, RESTAMPING_MUTANTS),
-    Aim("a process with an open cluster changes nothing in another at its path", remade,    5, 60, RECREATED_MUTANTS),
     Aim("only what is too old or too much is deleted, whatever clocks say",   retained,     5, 40, RETENTION_MUTANTS),
     Aim("a cleaner that freezes, dies or is late deletes nothing that is named", tidied,    5, 30, CLEANING_MUTANTS),
     Aim("what appends decide has its reasons and lets them end",              uncontrolled, 5, 100, UNCONTROLLED_MUTANTS),

@@ -57,7 +57,6 @@ class Checker(History):
         super().__init__(Ledger(disks))
         self.passes: Passes | None = None
         self._replay = MetadataReplay()
-        self._first_batch: MetadataBatch | None = None
         self.true_now_ms: Callable[[], float] = lambda: 0.0
 
     def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
@@ -155,8 +154,6 @@ class Checker(History):
         """Have `fsck` replay what was committed since the last time, the cluster's first commits
         too."""
         batches = self.ledger.disks.batches
-        if batches[0] is not self._first_batch:  # another cluster was made
-            self._first_batch, self._replay = batches[0], MetadataReplay()
         end = self._replay.end_offset
         for batch in batches[bisect_left(batches, end, key=lambda each: each.base_offset) :]:
             rows = rows_of_columns(encode(batch.records, batch.stamp), len(batch.records))

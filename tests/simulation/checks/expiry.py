@@ -28,12 +28,8 @@ def expired_is_silent(
     """I29: what lives does not expire, and what does, goes with its cause and its own epoch.
 
     A run lives that appends, and a group that says where it is: each once in half of the time at
-    least. The other half is for what lies between a look and a commit. To a client whose clock is
-    behind, the newest commit says the time, which may be as old as a pause between two.
+    least. The other half is for what lies between a look and a commit.
     """
-    ledger.pause_ms = max(ledger.pause_ms, now_ms - ledger.committed_at_ms)
-    ledger.committed_at_ms = now_ms
-    late_ms = 0 if ledger.are_clients_right else ledger.pause_ms
     settings = before.settings()
     for record in batch.records:
         if isinstance(record, RemoveProducerRecord):
@@ -51,7 +47,7 @@ def expired_is_silent(
             continue
         silent_ms = now_ms - ledger.alive_at_ms.get(name, float("-inf"))
         told = f"{name} was silent for {silent_ms} of {limit_ms} ms: {record}"
-        is_silent = silent_ms >= limit_ms / 2 - late_ms - ROUNDED_MS
+        is_silent = silent_ms >= limit_ms / 2 - ROUNDED_MS
         require(is_silent and bool(record.cause), SILENT, told)
 
 

@@ -21,9 +21,6 @@ from tests.simulation.world.scheduler import Violation
 NOBODY_HAS = (-1, -1)
 """What stands in place of a committed record that was on no live disk when it was committed."""
 
-PATH_IS_NO_CLUSTER = "I25 a path is no cluster"
-"""A process with an open cluster changes nothing in another that is created at its path."""
-
 Position = tuple[int, int]
 """(epoch, offset)."""
 
@@ -162,9 +159,6 @@ class Ledger:
         newest_run: The producer epoch under which each of these was appended last.
         expired_epochs: The epoch with which each producer id has expired last.
         alive_at_ms: When the last thing began that a producer or a group has done, by true time.
-        are_clients_right: No client's clock is behind.
-        committed_at_ms: When the last commit to the metadata log landed, by true time.
-        pause_ms: The longest time between two of them.
     """
 
     disks: Disks
@@ -179,20 +173,12 @@ class Ledger:
     newest_run: dict[int, int] = field(default_factory=dict)
     expired_epochs: dict[str, int] = field(default_factory=dict)
     alive_at_ms: dict[str, float] = field(default_factory=dict)
-    are_clients_right: bool = True
-    committed_at_ms: float = float("inf")
-    pause_ms: float = 0.0
 
     def log(self, key: PartitionKey) -> Log:
         found = self.logs.get(key)
         if found is None:
             found = self.logs[key] = Log()
         return found
-
-    def forget(self) -> None:
-        """Begin again: another cluster was created. Other topics have other ids."""
-        self.home_of.clear()
-        self.lost_tables.clear()
 
     def has_expired(self, producer_id: str, epoch: int) -> bool:
         return self.expired_epochs.get(producer_id, -1) >= epoch

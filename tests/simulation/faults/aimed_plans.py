@@ -90,24 +90,6 @@ def tidied(seed: int) -> Plan:
     )
 
 
-def remade(seed: int) -> Plan:
-    """Return a plan in which the cluster is deleted and made again while processes have it open."""
-    rng = random.Random(f"remade/{seed}")
-    rare = {"kill": 0.002, "freeze": 0.01, "offline": 0.004, "second driver": 0.004}
-    return Plan(
-        seed=seed,
-        partitions=rng.choice([1, 2]),
-        steps=rng.choice([600, 1200]),
-        call_faults=rng.choice(
-            [{"torn": 0.03}, {"slow": 0.02}, {"delayed": 0.03, "unsaid": 0.02, "slow": 0.02}]
-        ),
-        events={"make again": 0.003, **{each: rare[each] for each in rare if rng.random() < 0.5}},
-        twin_chance=rng.choice([0.0, 0.1]),
-        snapshot_records=rng.choice([15, 1000]),
-        session_ms=rng.choice([200, 1500]),
-    )
-
-
 def sole(seed: int) -> Plan:
     """Return a plan in which one client is alone: nobody else brings news of the roots that it can't
     reach, may not write to, or sleeps through the return of."""

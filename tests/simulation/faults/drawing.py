@@ -16,12 +16,10 @@ from tests.simulation.world.world import World
 CLOCK_JUMPS = {
     "clock jump": "",
     "controller clock jump": "controller",
-    "client clock jump": "client",
-    "member clock jump": "member",
     "clock far ahead": "",
 }
-"""A process's clock is another one: any process's, or one of those that decide, append, or say where
-their group is; with how their names begin."""
+"""A process's clock is another one: any process's, or one of those that decide; with how their names
+begin."""
 
 HOUR_MS = 3_600_000
 
@@ -36,10 +34,8 @@ class Drawing:
         world: World,
         ledger: Ledger,
         nodes: Callable[[], Sequence[Node]],
-        make_again: Callable[[], None],
     ) -> None:
         self._plan = plan
-        self._make_again = make_again
         self._world = world
         self._ledger = ledger
         self._nodes = nodes
@@ -48,8 +44,6 @@ class Drawing:
 
     def draw(self, name: str, rng: random.Random) -> Event | None:
         """Return an event of that kind, about something that is there; None if nothing is."""
-        if name == "make again":
-            return (name,)
         if name in ("kill", "freeze", "second driver"):
             nodes = [each.name for each in self._nodes() if each.is_alive and not each.is_frozen]
             return (name, self._node_at_work(nodes, rng)) if nodes else None

@@ -88,19 +88,6 @@ def late(seed: int) -> Plan:
     )
 
 
-def behind(seed: int) -> Plan:
-    """Return a plan of clients and groups whose clocks are behind, or ahead, of those that have
-    what is silent expire."""
-    plan = expiring(seed)
-    wrong = {"client clock jump": 0.02, "member clock jump": 0.02}
-    return replace(
-        plan,
-        events={"kill": 0.004, "second driver": 0.004, **wrong},
-        session_ms=200,
-        expiring=Expiring(producers_ms=1000, offsets_ms=1000),
-    )
-
-
 def ahead(seed: int) -> Plan:
     """Return a plan in which clocks of processes go hours or years ahead, of those too that decide
     what is too old."""

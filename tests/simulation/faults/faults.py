@@ -28,8 +28,9 @@ class Faults(Drawing):
             return self._nap(*about)
         if name in ("kill", "freeze", "cut off", "denied", "rejoin", *CLOCK_JUMPS):
             return self._to_node(name, *about)
-        if name in ("metadata away", "metadata back", "make again"):
-            return self._to_cluster(name)
+        if name in ("metadata away", "metadata back"):
+            self._world.disks.is_metadata_away = name == "metadata away"
+            return True
         root = self._world.disks.root_of(int(about[0]))
         if name in LOSING and not self._may_lose(root):
             return False
@@ -39,14 +40,6 @@ class Faults(Drawing):
             if not self._plan.is_unclean:
                 no_acked_record_lost(self._ledger)
         return done
-
-    def _to_cluster(self, name: str) -> bool:
-        if name == "make again":
-            self.damaged.clear()
-            self._make_again()
-        else:
-            self._world.disks.is_metadata_away = name == "metadata away"
-        return True
 
     def _may_lose(self, root: Root) -> bool:
         """Return whether this disk may lose data now: at most min.insync.replicas - 1 may be

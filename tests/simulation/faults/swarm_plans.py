@@ -45,7 +45,7 @@ def plan_of(seed: int) -> Plan:
         return {name: most * rng.random() for name, most in names.items() if rng.random() < 0.5}
 
     calls = sorted(
-        {fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung", "torn", "asleep"}
+        {fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung", "asleep"}
     )
     plan = Plan(
         seed=seed,
@@ -74,13 +74,6 @@ def plan_of(seed: int) -> Plan:
     if seed % RESTORED_EVERY == 3:
         return _restored(plan)
     return unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
-
-
-def looking(seed: int) -> Plan:
-    """Return a seed's plan with processes that look for a next commit before they read the log, and
-    looks that miss one."""
-    plan = plan_of(seed)
-    return replace(plan, looks_first=True, call_faults={"lost": 0.06} | plan.call_faults)
 
 
 def _cleaned(plan: Plan) -> Plan:

@@ -20,12 +20,9 @@ from kafka_on_spark.log import operations, replicas
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.produce import append_rounds, leader_log
-from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
 from tests.simulation.plan import Plan
 from tests.simulation.world import commits, replica_log
-from tests.simulation.world.metadata_log import SimulatedMetadataLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,32 +249,5 @@ MUTANTS = [
         "all partitions are looked at for an earlier try before the first commit",
         ((append_rounds, "check_tries", _none_stands),),
         invariant="H4 aborted read",
-    ),
-]
-
-
-def _is_not_asked(self: SimulatedMetadataLog) -> bool:
-    return False
-
-
-def _never_back(
-    self: SimulatedMetadataLog, *, from_offset: Offset, to_offset: Offset | None = None
-) -> list[MetadataBatch]:
-    """Wait for a log that is shorter than what was seen of it."""
-    if from_offset > self._world.disks.image.offset:
-        self._world.scheduler.call("metadata read")
-        return []
-    return _READ_METADATA(self, from_offset=from_offset, to_offset=to_offset)
-
-
-_READ_METADATA = SimulatedMetadataLog.read
-RECREATED_MUTANTS = [
-    Mutant(
-        "a metadata log is that of the root's identity, not of its path",
-        (
-            (SimulatedMetadataLog, "is_replaced", _is_not_asked),
-            (SimulatedMetadataLog, "read", _never_back),
-        ),
-        invariant=PATH_IS_NO_CLUSTER,
     ),
 ]

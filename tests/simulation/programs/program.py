@@ -5,14 +5,10 @@ It waits a moment after an error and goes on, as a job that is started again doe
 
 from dataclasses import dataclass
 
-from kafka_on_spark.base.errors import (
-    ClusterNotFoundError,
-    InconsistentClusterError,
-    KafkaOnSparkError,
-)
+from kafka_on_spark.base.errors import InconsistentClusterError, KafkaOnSparkError
 from tests.simulation.checks.checker import Checker
 from tests.simulation.world.processes import Driver
-from tests.simulation.world.scheduler import KilledError, Violation
+from tests.simulation.world.scheduler import Violation
 
 
 @dataclass(slots=True)
@@ -34,8 +30,6 @@ class Program:
         while not self._stop.is_on:
             try:
                 self.once()
-            except ClusterNotFoundError as error:
-                raise KilledError from error  # the next process opens that one
             except InconsistentClusterError as error:
                 raise Violation("a table is ahead of the metadata", str(error)) from error
             except KafkaOnSparkError:

@@ -190,11 +190,6 @@ class Root:
         )
 
 
-def empty_commit(state: ReplicaState) -> ReplicaState:
-    """Return what a table is after a commit without actions."""
-    return replace(state, version=state.version + 1)
-
-
 class Disks:
     """The roots of a cluster and its metadata log."""
 
@@ -206,7 +201,6 @@ class Disks:
         self.observer: Checker | None = None
         self.is_metadata_away = False
         self.sweep_hint: bytes | None = None
-        self.made = 0
         self.borders: dict[str, Borders] = {}
         """Of merged segments' files, by the uuid in their names."""
         self.producers_written = 0
@@ -217,17 +211,6 @@ class Disks:
         root = Root(BrokerId(broker_id), url, DirectoryId(f"dir{broker_id}"))
         self.roots[url] = root
         return root
-
-    def make_again(self) -> None:
-        """Delete the cluster: what is made at its paths then stands on other disks."""
-        self.made += 1
-        self.image, self.batches, self.snapshots = MetadataImage(), [], []
-        self.sweep_hint = None
-        for root in self.roots.values():
-            root.directory_id = DirectoryId(f"made{self.made}dir{root.broker_id}")
-            contents = (root.files, root.rotten, root.damaged, root.lost, root.whole)
-            for content in (root.tables, *contents):
-                content.clear()
 
     def root_of(self, broker_id: int) -> Root:
         return self.roots[f"disk://{broker_id}"]
@@ -285,13 +268,6 @@ class Disks:
         """Delete one file, if it is there."""
         if root.files.get(place, {}).pop(name, None) is not None and self.observer is not None:
             self.observer.on_unlink(root, place, name)
-
-    def commit_nothing(self, address: ReplicaAddress, version: int) -> None:
-        """Put an empty commit at `version` if that is the next one: a version without actions."""
-        table = self.table(address)
-        if table is not None and table.state.version + 1 == version:
-            table.numbers[version] = table.number
-            table.states.append(empty_commit(table.state))
 
     def remove(self, root: Root, place: str) -> None:
         """Remove a replica's folder, if it is there."""

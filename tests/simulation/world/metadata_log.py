@@ -6,11 +6,7 @@ Each call stands before the scheduler, then takes effect. It answers as `metadat
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from kafka_on_spark.base.errors import (
-    ClusterNotFoundError,
-    InconsistentClusterError,
-    KafkaStorageError,
-)
+from kafka_on_spark.base.errors import InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.simulation.checks.invariants import time_is_bounded
@@ -20,15 +16,13 @@ from tests.simulation.world.world import FAILED, World
 
 
 class SimulatedMetadataLog:
-    """The metadata log of one process: of the cluster that stood at the path when it was opened."""
+    """The metadata log of one process."""
 
     leader_uri = ""
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world
         self._node = node
-        node.made = world.disks.made
-        self._read_end: Offset | None = None
         self._is_root_told = True  # until it tells no time once
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
@@ -39,20 +33,11 @@ class SimulatedMetadataLog:
             raise InconsistentClusterError("the metadata log went back")
         place = bisect_left(disks.batches, from_offset, key=lambda batch: batch.base_offset)
         batches = disks.batches[place:]
-        if to_offset is None:
-            self._read_end = disks.image.offset
         return [each for each in batches if to_offset is None or each.end_offset <= to_offset]
 
     def has_next(self) -> bool:
-        """Return whether there is a commit after the newest that was read, or may be one. A look may
-        miss what another leader of the quorum has committed, or another cluster at the path."""
-        if not self._world.looks_first:
-            return True  # each poll reads, and meets the faults of a reading
-        fault = self._world.scheduler.call("metadata look")
-        if self._world.disks.is_metadata_away or fault in FAILED:
-            raise KafkaStorageError("the metadata root does not answer")
-        has_next = self._read_end != self._world.disks.image.offset
-        return has_next and fault != "lost" and not self.is_replaced()
+        """There may be a commit: each poll reads, and meets the faults of a reading."""
+        return True
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
@@ -70,8 +55,6 @@ class SimulatedMetadataLog:
         batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
         def put() -> bool:
-            if self.is_replaced():
-                return False
             return disks.append_metadata(records, stamp, expected_offset) is not None
 
         if fault == "refused":
@@ -93,12 +76,6 @@ class SimulatedMetadataLog:
     def _check_answers(self, fault: str | None) -> None:
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
-        if self.is_replaced():
-            raise ClusterNotFoundError("another cluster was made at this path: open it anew")
-
-    def is_replaced(self) -> bool:
-        """Return whether another cluster stands at the path: its table is another one."""
-        return self._node.made != self._world.disks.made
 
     def maintain(self) -> None:
         """Nothing is due in memory."""

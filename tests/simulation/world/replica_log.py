@@ -149,9 +149,7 @@ class SimulatedReplicaLog:
                 return False
             return self._world.disks.commit(self._address, version, change, number)
 
-        if fault == "torn":  # the power went between the file's name and its bytes
-            self._world.disks.commit_nothing(self._address, version)
-        if fault == "torn" or self._world.disks.table(self._address) is None:
+        if self._world.disks.table(self._address) is None:
             raise CommitOutcomeUnknownError("the store failed while committing")
         place = Place(
             version,

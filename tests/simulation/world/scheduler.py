@@ -60,7 +60,6 @@ class Node:
         was_frozen: It was, at least once: a zombie when it goes on.
         cut_off: Roots that it can't reach, though others do, and by what error.
         waits_for: Partitions that it is appending to, as (topic id, number).
-        made: Which cluster it has opened: how often another had been made at the path by then.
     """
 
     def __init__(self, name: str, seed: int, skew_ms: int = 0) -> None:
@@ -73,7 +72,6 @@ class Node:
         self.was_frozen = False
         self.cut_off: dict[str, type[KafkaStorageError]] = {}
         self.waits_for: set[tuple[str, int]] = set()
-        self.made = 0
         self.uuid_count = 0
         self.child_count = 0
 

@@ -33,7 +33,6 @@ class World:
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
-        looks_first: A look for a next commit says whether there is one; if not, that there may be.
         checked: Logs that somebody has read and checked, by their ids: they never change.
         stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
             since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
@@ -45,7 +44,6 @@ class World:
     inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     deletes: bool = False
-    looks_first: bool = False
     works: tuple[str, ...] = ()
     is_restamped: bool = False
     changes_retries: bool = False
