@@ -31,7 +31,15 @@ from kafka_on_spark.produce import append_rounds, leader_log
 from tests.search import slots
 from tests.search.scope import Scope
 from tests.simulation.mutants import protocol_mutants as simulated
-from tests.simulation.mutants.protocol_mutants import Mutant
+from tests.simulation.mutants.protocol_mutants import (
+    Mutant,
+    _any_end,
+    _believed,
+    _by_epochs,
+    _no,
+    _nothing,
+    _yes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +102,6 @@ def _joins_by_old_mark(image: Any, report: Any, *, high_watermark: Any = None) -
     return _ALTER_ISR(image, report)
 
 
-def _nothing(*arguments: Any, **named: Any) -> None:
-    return None
-
-
-def _yes(*arguments: Any, **named: Any) -> bool:
-    return True
-
-
 def _zero(*arguments: Any) -> Offset:
     return Offset(0)
 
@@ -114,29 +114,9 @@ def _only_load(replica: Any, partition: Any) -> Any:
     return replica.load()
 
 
-def _never(*arguments: Any) -> bool:
-    return False
-
-
 def _stays(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt nothing."""
     return follower
-
-
-def _any_end(follower: Any, leader: Any) -> Any:
-    """Compare ends by their offsets only."""
-    end = follower.log_end_offset
-    return end if end <= leader.log_end_offset else None
-
-
-def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
-    """Take the chain digests in the headers as they are."""
-    return batches[-1].chain_digest if batches else before
-
-
-def _end_by_epochs(follower: Any, leader: Any, end_offset: Any) -> Any:
-    """Keep what the epochs say that both share, whatever the chains say."""
-    return end_offset
 
 
 def _conclude_once(metadata: Any, reports: Any, **_: Any) -> Any:
@@ -177,7 +157,7 @@ _TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_wate
 _UNMATCHED = (fetching, "fetch_start", _any_end)
 _UNCHECKED = (fetching, "check_fetch", _nothing)
 _ANY_LOG = (_UNMATCHED, _UNCHECKED)
-_BY_EPOCHS = (truncation, "shared_border", _end_by_epochs)
+_BY_EPOCHS = (truncation, "shared_border", _by_epochs)
 _UNFENCED = (reports.ReplicaReport, "counts_in", _counts_unfenced)
 
 
@@ -226,7 +206,7 @@ CASES = [
         (ReplicationRound, "conclude", _of_round(_conclude_once)),
         (append_rounds, "conclude_reports", _conclude_once),
     ),
-    _case("a commit to a table is conditional", APPENDS, (slots, "_has_lost", _never)),
+    _case("a commit to a table is conditional", APPENDS, (slots, "_has_lost", _no)),
     _case(
         "a table takes records of the leadership that it has adopted only",
         ROUNDS,

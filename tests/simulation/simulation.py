@@ -9,17 +9,18 @@ import traceback
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
+from unittest.mock import patch
 
 from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.groups import offsets
+from kafka_on_spark.log import compactor
 from kafka_on_spark.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.orphans import orphans_go
 from tests.simulation.checks.passes import Passes, append_without_a_disk
-from tests.simulation.compacted_plan import small_groups
 from tests.simulation.faults.faults import Faults
 from tests.simulation.faults.healing import heal_and_read_back
 from tests.simulation.plan import CALL_FAULTS, HEALING, NO_BOUND, Plan
@@ -307,43 +308,26 @@ def _met_by(plan: Plan) -> dict[str, list[tuple[str, float]]]:
 
 
 @contextmanager
-def _snapshots_every(records: int) -> Iterator[None]:
-    before = metadata_service.SNAPSHOT_RECORDS_MIN
-    metadata_service.SNAPSHOT_RECORDS_MIN = records  # type: ignore[misc]
-    try:
+def _sizes_of(plan: Plan) -> Iterator[None]:
+    """Have intervals and groups as a plan says. offsets.retention.minutes count milliseconds, as all
+    that happens here takes some."""
+    compacting = plan.compaction
+    sizes = {
+        (metadata_service, "SNAPSHOT_RECORDS_MIN"): plan.snapshot_records,
+        (merge_tiers, "FAN_IN"): plan.merge_fan_in,
+        (offsets, "MINUTE_MS"): plan.expiring and 1,
+        (compactor, "GROUP_BYTES_MAX"): compacting and compacting.group_bytes,
+        (compactor, "BYTES_A_KEY"): compacting and 2**20 // compacting.keys_at_once,
+    }
+    with ExitStack() as stack:
+        for (module, name), size in sizes.items():
+            if size is not None:
+                stack.enter_context(patch.object(module, name, size))
         yield
-    finally:
-        metadata_service.SNAPSHOT_RECORDS_MIN = before  # type: ignore[misc]
-
-
-@contextmanager
-def _merges_of(files: int | None) -> Iterator[None]:
-    before = merge_tiers.FAN_IN
-    merge_tiers.FAN_IN = before if files is None else files  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        merge_tiers.FAN_IN = before  # type: ignore[misc]
-
-
-@contextmanager
-def _short_minutes(is_short: bool) -> Iterator[None]:
-    """Have offsets.retention.minutes count milliseconds, as all that happens here takes some."""
-    before = offsets.MINUTE_MS
-    offsets.MINUTE_MS = 1 if is_short else before  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        offsets.MINUTE_MS = before  # type: ignore[misc]
 
 
 def simulate(plan: Plan) -> Outcome:
-    with (
-        _snapshots_every(plan.snapshot_records),
-        _merges_of(plan.merge_fan_in),
-        small_groups(plan.compaction),
-        _short_minutes(plan.expiring is not None),
-    ):
+    with _sizes_of(plan):
         simulation = Simulation(plan)
         violation, message = None, ""
         try:

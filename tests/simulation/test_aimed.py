@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.simulation.compacted_plan import compacted
 from tests.simulation.faults.aimed_plans import (
     filling,
     forged,
@@ -15,6 +14,7 @@ from tests.simulation.faults.aimed_plans import (
     tidied,
     uncontrolled,
 )
+from tests.simulation.faults.compacted_plans import compacted
 from tests.simulation.faults.expiring_plans import ahead, expiring, late
 from tests.simulation.faults.merged_plans import heirs, merged, parted, restamped, unanswered
 from tests.simulation.mutants.append_pass_mutants import (

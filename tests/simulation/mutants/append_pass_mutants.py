@@ -10,7 +10,7 @@ from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.produce import append_watch
 from kafka_on_spark.produce.append_watch import AppendWatch
 from tests.simulation.checks.controllers import ENOUGH_HAVE_MET, LAST_MEMBER_ANSWERS
-from tests.simulation.mutants.protocol_mutants import Mutant
+from tests.simulation.mutants.protocol_mutants import Mutant, _no, _none, _nothing
 
 
 def _over(self: Any, image: Any) -> bool:
@@ -39,14 +39,6 @@ def _by_count(self: Any, session_ms: int) -> bool:
     return bool(self.count >= probes.PROBES_MIN)
 
 
-def _none(*arguments: Any, **named: Any) -> int:
-    return 0
-
-
-def _not_reached(*arguments: Any, **named: Any) -> None:
-    return None
-
-
 def _not_readmitted(*arguments: Any, **named: Any) -> float:
     return float("-inf")
 
@@ -54,10 +46,6 @@ def _not_readmitted(*arguments: Any, **named: Any) -> float:
 def _in_a_row(before: Any, began_ms: int, ended_ms: int, error: str, session_ms: int) -> Silence:
     since_ms = ended_ms if before is None else before.since_ms
     return Silence(since_ms, ended_ms, 1 if before is None else before.count + 1, error)
-
-
-def _denies_nothing(self: Any) -> bool:
-    return False
 
 
 UNCONTROLLED_MUTANTS = [
@@ -96,13 +84,13 @@ UNCONTROLLED_MUTANTS = [
     ),
     Mutant(
         "what was known long ago counts no more",
-        ((AppendWatch, "_is_late", lambda self, known_ms: False),),
+        ((AppendWatch, "_is_late", _no),),
         seed=59,
         invariant="S5 remaining brokers answer",
     ),
     Mutant(
         "a broker that others hear is not silent",
-        ((append_watch, "reached_by_others", _not_reached),),
+        ((append_watch, "reached_by_others", _nothing),),
         seed=10,
         invariant="S7 no other process has heard of it",
     ),
@@ -129,7 +117,7 @@ SOLE_MUTANTS = [
     ),
     Mutant(
         "its own missing permission counts for nothing",
-        ((ProbeResult, "is_denied", property(_denies_nothing)),),
+        ((ProbeResult, "is_denied", property(_no)),),
         seed=6,
         invariant="S6 silent over all of its session",
     ),
@@ -140,8 +128,8 @@ FILLING_MUTANTS = [
     Mutant(
         "the last member of an ISR is not fenced for want of room",
         (
-            (brokers, "is_last_in_sync", lambda image, broker_id: False),
-            (controller_loop, "is_last_in_sync", lambda image, broker_id: False),
+            (brokers, "is_last_in_sync", _no),
+            (controller_loop, "is_last_in_sync", _no),
         ),
         seed=8,
         invariant=LAST_MEMBER_ANSWERS,

@@ -7,19 +7,13 @@ from kafka_on_spark.controller import isr
 from kafka_on_spark.log import fetch as fetching
 from kafka_on_spark.log import operations, state, truncation
 from kafka_on_spark.metadata.partition import has_all_committed
-from tests.simulation.mutants.protocol_mutants import Mutant
-
-
-def _any_end(follower: Any, leader: Any) -> Any:
-    end = follower.log_end_offset
-    return end if leader.log_start_offset <= end <= leader.log_end_offset else None
-
-
-def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
-    digest = before
-    for batch in batches:
-        digest = batch.chain_digest
-    return digest
+from tests.simulation.mutants.protocol_mutants import (
+    Mutant,
+    _any_end,
+    _believed,
+    _by_epochs,
+    _nothing,
+)
 
 
 def _the_follower_is_bad(self: Any, follower: Any) -> Any:
@@ -36,17 +30,9 @@ def _outside_the_isr_it_is_bad(self: Any, follower: Any) -> Any:
 _DIVERGED = fetching._Fetcher._diverged
 
 
-def _by_epochs(follower: Any, leader: Any, end_offset: int) -> int:
-    return end_offset
-
-
 def _by_epoch_alone(partition: Any, **log: Any) -> bool:
     known = log | {"chain_at_high_watermark": partition.high_watermark_chain}
     return has_all_committed(partition, **known)
-
-
-def _nothing(*arguments: Any, **named: Any) -> None:
-    return None
 
 
 FORGING_MUTANTS = [

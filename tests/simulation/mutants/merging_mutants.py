@@ -25,7 +25,7 @@ from kafka_on_spark.produce import leader_log
 from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
-from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting
+from tests.simulation.mutants.protocol_mutants import Mutant, _any_end, _forgetting
 from tests.simulation.world import segment_store
 
 
@@ -96,11 +96,6 @@ def _among_headers(state: Any, puts: Any) -> Any:
     return next(found, None)
 
 
-def _at_its_end(follower: Any, leader: Any) -> Any:
-    end = follower.log_end_offset
-    return end if leader.log_start_offset <= end <= leader.log_end_offset else None
-
-
 def _own(own: Any, leaders: Any) -> Any:
     return own
 
@@ -108,9 +103,6 @@ def _own(own: Any, leaders: Any) -> Any:
 def _of_any_timestamps(part: Any, rules: Any, appended_ms: int) -> tuple[int, bool, int]:
     leader_epoch, _, span = _KIND(part, rules, appended_ms)
     return leader_epoch, False, span
-
-
-_KIND = merge_plan._kind_of
 
 
 MERGING_MUTANTS = [
@@ -178,8 +170,8 @@ MERGING_MUTANTS = [
     Mutant(
         "a follower finds its own digest in its leader's segment before it takes the rest",
         (
-            (fetch, "fetch_start", _at_its_end),
-            (truncation, "fetch_start", _at_its_end),
+            (fetch, "fetch_start", _any_end),
+            (truncation, "fetch_start", _any_end),
         ),
         seed=0,
         invariant="I23 chain",

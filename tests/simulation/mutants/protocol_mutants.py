@@ -86,6 +86,22 @@ def _none(*arguments: Any, **named: Any) -> int:
     return 0
 
 
+def _any_end(follower: Any, leader: Any) -> Any:
+    """Compare ends by their offsets only."""
+    end = follower.log_end_offset
+    return end if leader.log_start_offset <= end <= leader.log_end_offset else None
+
+
+def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
+    """Take the chain digests in the headers as they are."""
+    return batches[-1].chain_digest if batches else before
+
+
+def _by_epochs(follower: Any, leader: Any, end_offset: Any) -> Any:
+    """Keep what the epochs say that both share, whatever the chains say."""
+    return end_offset
+
+
 def _is_anything_stored(error: Exception) -> bool:
     return isinstance(error, ReplicaLostError | CorruptLogError | KafkaStorageError)
 

@@ -9,11 +9,7 @@ from kafka_on_spark.log import operations, replica_upkeep, replicas, retention
 from kafka_on_spark.metadata import partition as registrations
 from tests.builders import partition_map
 from tests.simulation.checks import producers
-from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting, _nothing
-
-
-def _yes(*arguments: Any, **named: Any) -> bool:
-    return True
+from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting, _nothing, _yes
 
 
 def _own(own_ms: int, root_ms: int, newest_ms: int) -> int:

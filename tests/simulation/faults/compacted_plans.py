@@ -1,12 +1,8 @@
 """Plans of a compacted topic: how it is compacted, and what goes wrong meanwhile."""
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
-from kafka_on_spark.log import compactor
 from tests.simulation.plan import Compacting, Plan
 
 
@@ -80,19 +76,3 @@ def lagging(plan: Plan) -> Plan:
         merge_fan_in=None,
         compaction=replace(compacting, settings=compacting.settings | soon, group_bytes=100),
     )
-
-
-@contextmanager
-def small_groups(compacting: Compacting | None) -> Iterator[None]:
-    """Have few records in a group, and few keys in memory."""
-    names = ("GROUP_BYTES_MAX", "BYTES_A_KEY")
-    before = [getattr(compactor, name) for name in names]
-    module: Any = compactor
-    if compacting is not None:
-        module.GROUP_BYTES_MAX = compacting.group_bytes
-        module.BYTES_A_KEY = 2**20 // compacting.keys_at_once
-    try:
-        yield
-    finally:
-        for name, value in zip(names, before, strict=True):
-            setattr(module, name, value)
