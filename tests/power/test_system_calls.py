@@ -14,37 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ROOT / "kafka_on_spark"
-TRACED = [
-    "open",
-    "openat",
-    "openat2",
-    "creat",
-    "write",
-    "writev",
-    "pwrite64",
-    "pwritev",
-    "pwritev2",
-    "copy_file_range",
-    "sendfile",
-    "fallocate",
-    "truncate",
-    "ftruncate",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "unlink",
-    "unlinkat",
-    "mkdir",
-    "mkdirat",
-    "rmdir",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-]
+TRACED = (
+    "?open,?openat,?openat2,?creat,?write,?writev,?pwrite64,?pwritev,?pwritev2,?copy_file_range"
+    ",?sendfile,?fallocate,?truncate,?ftruncate,?rename,?renameat,?renameat2,?link,?linkat,?symlink"
+    ",?symlinkat,?unlink,?unlinkat,?mkdir,?mkdirat,?rmdir,?fsync,?fdatasync,?sync_file_range"
+)
 """What changes files. A machine may lack some: those are asked for with a question mark."""
 
 LIFE = """
@@ -64,21 +38,11 @@ print(json.dumps(recording.calls))
 
 
 KINDS = {
-    "write": "write",
-    "pwrite64": "write",
-    "writev": "write",
-    "rename": "name",
-    "renameat": "name",
-    "renameat2": "name",
-    "link": "name",
-    "linkat": "name",
-    "unlink": "delete",
-    "unlinkat": "delete",
-    "rmdir": "delete",
-    "mkdir": "make",
-    "mkdirat": "make",
-    "fsync": "flush",
-    "fdatasync": "flush",
+    **dict.fromkeys(("write", "pwrite64", "writev"), "write"),
+    **dict.fromkeys(("rename", "renameat", "renameat2", "link", "linkat"), "name"),
+    **dict.fromkeys(("unlink", "unlinkat", "rmdir"), "delete"),
+    **dict.fromkeys(("mkdir", "mkdirat"), "make"),
+    **dict.fromkeys(("fsync", "fdatasync"), "flush"),
 }
 _CALL = re.compile(r"(\w+)\((.*)\)\s+= (\d+)")
 _WORD = re.compile(r'(?:(?:\d+|AT_FDCWD)<([^>]*)>)|"([^"]*)"')
@@ -134,25 +98,8 @@ def _calls(trace, base):
 
 
 CHANGING = {
-    "link",
-    "symlink",
-    "rename",
-    "replace",
-    "unlink",
-    "remove",
-    "mkdir",
-    "makedirs",
-    "rmdir",
-}
-CHANGING |= {
-    "removedirs",
-    "truncate",
-    "ftruncate",
-    "fsync",
-    "fdatasync",
-    "write",
-    "pwrite",
-    "chmod",
+    *("link", "symlink", "rename", "replace", "unlink", "remove", "mkdir", "makedirs", "rmdir"),
+    *("removedirs", "truncate", "ftruncate", "fsync", "fdatasync", "write", "pwrite", "chmod"),
 }
 NOT_ON_ROOTS_FOR_GOOD = {
     "store/local_files.py": "the one place",
@@ -184,19 +131,8 @@ def test_one_module_changes_roots():
 def test_the_system_sees_no_change_that_is_not_recorded(tmp_path):
     base, trace = tmp_path / "disks", tmp_path / "trace"
     base.mkdir()
-    words = [
-        "strace",
-        "-f",
-        "--seccomp-bpf",  # stops at these calls only, where the system can
-        "-y",
-        "-qq",
-        "-s",
-        "0",
-        "-e",
-        f"trace={','.join(f'?{each}' for each in TRACED)}",
-        "-o",
-        str(trace),
-    ]
+    words = ["strace", "-f", "-y", "-qq", "-s", "0", "-e", f"trace={TRACED}", "-o", str(trace)]
+    words.append("--seccomp-bpf")  # stops at these calls only, where the system can
     run = subprocess.run(
         [*words, sys.executable, "-c", LIFE, str(base)],
         cwd=ROOT,
