@@ -5,26 +5,8 @@ from typing import Final
 
 CALL_FAULTS: Final = {
     "load": ("stale", "failed", "mistaken", "slow", "hung"),
-    "commit": (
-        "lost",
-        "unsaid",
-        "delayed",
-        "resolved",
-        "refused",
-        "slow",
-        "hung",
-        "asleep",
-    ),
-    "metadata append": (
-        "lost",
-        "unsaid",
-        "delayed",
-        "resolved",
-        "refused",
-        "slow",
-        "hung",
-        "asleep",
-    ),
+    "commit": ("lost", "unsaid", "delayed", "resolved", "refused", "slow", "hung"),
+    "metadata append": ("lost", "unsaid", "delayed", "resolved", "refused", "slow", "hung"),
     "metadata read": ("failed", "slow", "hung"),
     "copy": ("failed", "slow", "hung"),
     "put": ("failed", "slow", "hung"),
@@ -108,7 +90,6 @@ class Plan:
         sweep_ms: replica.sweep.interval.ms.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
-        commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
         retention_ms: retention.ms; None: nothing is deleted for its age or size.
         retention_bytes: retention.bytes; a record has 100.
         tidiers: Processes that do the upkeep of replicas: they clean their folders.
@@ -144,7 +125,6 @@ class Plan:
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
     is_uncontrolled: bool = False
-    commits_kept: int | None = None
     retention_ms: int | None = None
     retention_bytes: int = -1
     tidiers: int = 0

@@ -289,7 +289,6 @@ def _world_of(plan: Plan, disks: Disks) -> World:
         Scheduler(),
         disks,
         are_clocks_right=plan.are_clocks_right,
-        commits_kept=plan.commits_kept,
         deletes=plan.retention_ms is not None,
         is_restamped=plan.is_restamped,
         changes_retries=plan.changes_retries,

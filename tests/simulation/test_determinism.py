@@ -10,10 +10,8 @@ import pytest
 from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.simulation import simulate
 
-SEEDS = (5, 21, 24)
-"""Of few steps, with calls that hang, and with commits that are cleaned."""
-
-MET = {"hung", "asleep"}
+SEEDS = (5, 24)
+"""Of few steps, the first with calls that hang."""
 
 PRINT_HASHES = """
 import logging
@@ -38,10 +36,6 @@ def test_the_same_seed_is_the_same_run(seed):
     assert second.script == first.script
     assert second.trace_hash == first.trace_hash
     assert second.met == first.met
-
-
-def test_the_seeds_meet_what_takes_turns_of_its_own():
-    assert {name for seed in SEEDS for name in first_run(seed).met} >= MET
 
 
 def test_a_seed_is_the_same_run_in_every_process():

@@ -34,9 +34,6 @@ UNCLEAN_EVERY: Final = 15
 RESTORED_EVERY: Final = 15
 """One seed in so many has a plan in which lost replicas are put right, and taken back."""
 
-CLEANED_EVERY: Final = 5
-"""One seed in so many has old commits that go while processes sleep."""
-
 
 def plan_of(seed: int) -> Plan:
     rng = random.Random(f"plan/{seed}")
@@ -44,9 +41,7 @@ def plan_of(seed: int) -> Plan:
     def swarm(names: dict[str, float]) -> dict[str, float]:
         return {name: most * rng.random() for name, most in names.items() if rng.random() < 0.5}
 
-    calls = sorted(
-        {fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung", "asleep"}
-    )
+    calls = sorted({fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung"})
     plan = Plan(
         seed=seed,
         brokers=rng.choice([3, 3, 4]),
@@ -69,22 +64,9 @@ def plan_of(seed: int) -> Plan:
         sweep_ms=rng.choice([100, 1000, 10_000]),
         verdict_ms=rng.choice([20, 100, 300, 2000]),
     )
-    if seed % CLEANED_EVERY == 1:
-        plan = _cleaned(plan)
     if seed % RESTORED_EVERY == 3:
         return _restored(plan)
     return unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
-
-
-def _cleaned(plan: Plan) -> Plan:
-    """Return the plan with commits that are cleaned soon, and processes that sleep meanwhile in one
-    of theirs; drawn apart, so that its other dangers are as ever."""
-    rng = random.Random(f"plan/{plan.seed}/cleaned")
-    return replace(
-        plan,
-        commits_kept=rng.choice([1, 1, 2, 4]),
-        call_faults=plan.call_faults | {"asleep": rng.choice([0.02, 0.05, 0.1])},
-    )
 
 
 def _restored(plan: Plan) -> Plan:

@@ -22,7 +22,6 @@ from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.produce import append_rounds, leader_log
 from tests.simulation.plan import Plan
-from tests.simulation.world import commits, replica_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +147,6 @@ def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
     return self.leader_epoch + (change.leader is not KEEP), self.partition_epoch
 
 
-def _as_it_was(states: Any, seen: int) -> Any:
-    return states[seen]
-
-
 class _NeverError(Exception):
     """No error is of this kind."""
 
@@ -248,18 +243,6 @@ MUTANTS = [
             (replica_tables, "times_unassigned", _all_long_ago),
         ),
         invariant="I18 removed replicas are unassigned",
-    ),
-    # That such a put is unknown, and not in conflict, does no harm to be without here: who decides
-    # again finds the files of his append in the log. tests/search/logs sees it.
-    Mutant(
-        "what is seen at a version counts only if the commit before it is there",
-        ((commits, "is_vouched_for", _yes),),
-        invariant="H1 acked is committed",
-    ),
-    Mutant(
-        "a follower whose newest commit is cleaned opens the table anew",
-        ((replica_log, "opened_anew", _as_it_was),),
-        invariant="I22 verdicts",
     ),
     Mutant(
         "all partitions are looked at for an earlier try before the first commit",

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import InconsistentClusterError, KafkaStorageErr
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from tests.simulation.checks.invariants import time_is_bounded
-from tests.simulation.world.commits import Place, commit
+from tests.simulation.world.commits import commit
 from tests.simulation.world.scheduler import Node
 from tests.simulation.world.world import FAILED, World
 
@@ -59,19 +59,8 @@ class SimulatedMetadataLog:
 
         if fault == "refused":
             raise KafkaStorageError("the metadata root does not answer")
-        version = self._version_at(expected_offset)
-        place = Place(
-            version,
-            lambda: len(disks.batches) - 1,
-            self._world.commits_kept,
-            lambda: not disks.is_metadata_away,
-        )
-        commit(self._world, self._node, fault, put, place)
+        commit(self._world, self._node, fault, put, lambda: not disks.is_metadata_away)
         return batch
-
-    def _version_at(self, offset: Offset) -> int:
-        """Return the version of the batch that begins at `offset`, or will."""
-        return bisect_left(self._world.disks.batches, offset, key=lambda batch: batch.base_offset)
 
     def _check_answers(self, fault: str | None) -> None:
         if self._world.disks.is_metadata_away or fault in FAILED:

@@ -19,7 +19,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch
 from kafka_on_spark.log.state import LogChange, ProducerEntries, ReplicaAddress, ReplicaState
-from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
+from tests.simulation.world.commits import commit
 from tests.simulation.world.disks import Root, Table, folder
 from tests.simulation.world.scheduler import Clock, Node
 from tests.simulation.world.world import FAILED, World
@@ -63,7 +63,7 @@ class SimulatedReplicaLog:
         table = self._table(root)
         if table.is_emptied:
             raise CorruptLogError("a commit is gone or empty")
-        state = self._followed(table)
+        state = table.state
         # A listing may miss what is new, but not for ever: the next listing shows it.
         is_stale = fault == "stale" and self._place not in self._world.mistaken
         if is_stale and not self._was_stale:
@@ -100,14 +100,6 @@ class SimulatedReplicaLog:
     def _forget(self) -> None:
         """Open the table anew."""
         self._last, self._producers = None, (0, {})
-
-    def _followed(self, table: Table) -> ReplicaState:
-        """Return the newest state: followed from the commit that this handle knows, or opened."""
-        newest, seen = table.state.version, self._seen_version
-        if seen < 0 or is_kept(self._world.commits_kept, newest, seen):
-            return table.state
-        self._is_anew = True
-        return opened_anew(table.states, seen)
 
     def _be_mistaken(self) -> None:
         """Say of a table that it is wrong, which it is not: once, of any replica."""
@@ -151,13 +143,7 @@ class SimulatedReplicaLog:
 
         if self._world.disks.table(self._address) is None:
             raise CommitOutcomeUnknownError("the store failed while committing")
-        place = Place(
-            version,
-            lambda: self._newest(state.version),
-            self._world.commits_kept,
-            lambda: root.can_read,
-        )
-        commit(self._world, self._node, fault, put, place)
+        commit(self._world, self._node, fault, put, lambda: root.can_read)
         after = state.apply(change)
         self._seen_version = after.version
         self._note_committed(after, number)
@@ -186,10 +172,6 @@ class SimulatedReplicaLog:
             return
         self._last = table.states[after.version]
         self._producers = (number, after.producers)
-
-    def _newest(self, known: int) -> int:
-        table = self._world.disks.table(self._address)
-        return known if table is None else table.state.version
 
     @property
     def producers_number(self) -> int:

@@ -32,7 +32,6 @@ class World:
             cleaned, too.
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
-        commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
         checked: Logs that somebody has read and checked, by their ids: they never change.
         stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
             since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
@@ -50,7 +49,6 @@ class World:
     silent_ms: int | None = None
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
-    commits_kept: int | None = None
     checked: dict[int, ReplicaState] = field(default_factory=dict)
 
     @property
