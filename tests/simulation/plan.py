@@ -20,10 +20,7 @@ CALL_FAULTS: Final = {
 }
 """What a port call may meet, by operation."""
 
-LOSING: Final = (
-    *("wipe", "lose tables", "lose producers", "empty", "rot", "forge"),
-    *("roll back", "roll back live"),
-)
+LOSING: Final = ("wipe", "lose tables", "empty", "rot", "forge", "roll back", "roll back live")
 
 HEALING: Final = {"heal": 15, "thaw": 12, "metadata back": 40}
 """How faults end: how often of 1,000 steps; not a matter of swarm."""

@@ -15,7 +15,7 @@ from tests.simulation.faults.aimed_plans import (
     uncontrolled,
 )
 from tests.simulation.faults.compacted_plans import compacted
-from tests.simulation.faults.expiring_plans import ahead, expiring, late
+from tests.simulation.faults.expiring_plans import ahead, expiring
 from tests.simulation.faults.merged_plans import heirs, merged, parted, restamped, unanswered
 from tests.simulation.mutants.append_pass_mutants import (
     FILLING_MUTANTS,
@@ -61,7 +61,6 @@ AIMS = (
     Aim("what is kept is a function of the log and the decisions, and no reader goes back", compacted, 5, 340, COMPACTION_MUTANTS),
     Aim("only what is silent expires, and nothing comes back twice",          expiring,     5, 300, EXPIRING_MUTANTS),
     Aim("a clock that is hours or years ahead gives nobody its time and has nothing go", ahead, 3, 300),
-    Aim("processes that begin late and far behind bring nothing back",        late,         1, 300),
     Aim("disks without room lose nothing and hold up nobody",                 filling,      5, 100, FILLING_MUTANTS),
     Aim("a log that was changed by hand is neither read nor copied nor elected", forged,    5, 45, FORGING_MUTANTS),
     Aim("a merge changes nothing that anybody sees",                          merged,       4, 300, MERGING_MUTANTS),

@@ -73,7 +73,6 @@ class Checker(History):
             return
         invariants.next_log(self.ledger, key, table, before, change)
         merging.replaced_is_the_same(self.ledger, key, before, change)
-        producers.carried_on(key, before, after, change)
         invariants.counted(key, before, after, change)
         invariants.log_matching(self.ledger, key, before, change)
         invariants.chains_tell_logs_apart(self.ledger, key, before, change)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.fsck.log_rules import bound_flaws, commit_flaws, name_flaws, order_flaws
 from kafka_on_spark.log.batch import Batch, LogPart
-from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.unnamed_files import files_of
 from kafka_on_spark.metadata.image import MetadataImage
@@ -362,7 +361,7 @@ def nothing_named_is_deleted(root: Root, place: str, name: str) -> None:
     """I26: no cleaner deletes a file that its table names."""
     table = root.tables.get(place)
     if table is not None and not table.is_suspect:
-        named = files_of(table.state) | {producers_file_name(table.number)}
+        named = files_of(table.state)
         require(
             name not in named,
             "I26 nothing named is deleted",

@@ -10,19 +10,8 @@ from kafka_on_spark.log.producer_state import with_batches
 from kafka_on_spark.log.state import LogChange, ProducerEntries, ProducerEntry, ReplicaState
 from tests.simulation.checks.ledger import Ledger, require
 
-CARRIED_ON = "I11 producers are carried on"
 KEPT = "I11 producers are kept"
 TAKEN = "I11 producers are taken along"
-
-
-def carried_on(
-    key: PartitionKey, before: ReplicaState, after: ReplicaState, change: LogChange
-) -> None:
-    """I11: a commit that says nothing of producers changes nothing of what the log knows of them."""
-    wanted = before.producers if change.producers is None else change.producers
-    is_same = after.producers is wanted or after.producers == wanted
-    told = f"{key.partition}, {change.operation}: {after.producers}, not {wanted}"
-    require(is_same, CARRIED_ON, told)
 
 
 def kept(ledger: Ledger, key: PartitionKey, before: ReplicaState, change: LogChange) -> None:

@@ -83,8 +83,6 @@ class Drawing:
             return (name, str(broker), str(rng.choice([-60_000, 0, 500, 60_000])))
         if name == "forge":
             return (name, str(broker), rng.choice(WAYS))
-        if name == "lose producers":
-            return (name, str(broker), rng.choice(("lost", "damaged")))
         if name in ("roll back", "roll back live", "burst"):
             return (name, str(broker), str(rng.randint(1, 4)))
         return (name, str(broker))

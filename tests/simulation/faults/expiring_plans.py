@@ -8,7 +8,7 @@ from tests.simulation.plan import Expiring, Plan
 
 def expiring(seed: int) -> Plan:
     """Return a plan in which producer ids and groups' offsets expire, headers are merged and
-    deleted meanwhile, and what logs know of producers is lost with its file."""
+    deleted meanwhile."""
     rng = random.Random(f"expiring/{seed}")
     wrong = rng.choice([{}, {"controller clock jump": 0.02}, {"root clock jump": 0.02}])
     rare = {"kill": 0.004, "freeze": 0.006, "second driver": 0.004, "wipe": 0.001}
@@ -22,8 +22,6 @@ def expiring(seed: int) -> Plan:
         ),
         events={
             "offline": rng.choice([0.0, 0.004]),
-            "lose producers": rng.choice([0.0, 0.004]),
-            "mend": 0.01,
             **wrong,
             **{name: rate for name, rate in rare.items() if rng.random() < 0.6},
         },
@@ -45,7 +43,7 @@ def expiring(seed: int) -> Plan:
         return replace(
             plan,
             min_isr=1,
-            events={"offline": 0.012, "empty": 0.004, "wipe": 0.002, "lose producers": 0.004},
+            events={"offline": 0.012, "empty": 0.004, "wipe": 0.002},
             verdict_ms=20,
             is_unclean=True,
         )
@@ -71,23 +69,6 @@ def returning(seed: int) -> Plan:
     )
 
 
-def late(seed: int) -> Plan:
-    """Return a plan of clients of which several processes live, and some begin late and far behind:
-    at other partitions' logs, which have merged what the others appended, and delete nothing."""
-    return replace(
-        expiring(seed),
-        partitions=3,
-        min_isr=2,
-        is_unclean=False,
-        steps=2500,
-        call_faults={"unsaid": 0.03, "slow": 0.02},
-        events={"kill": 0.01, "freeze": 0.01, "second driver": 0.02},
-        retention_ms=None,
-        tidiers=2,
-        expiring=Expiring(producers_ms=150, offsets_ms=300, groups=1),
-    )
-
-
 def ahead(seed: int) -> Plan:
     """Return a plan in which clocks of processes go hours or years ahead, of those too that decide
     what is too old."""
@@ -99,21 +80,4 @@ def ahead(seed: int) -> Plan:
         events=events | {"clock far ahead": 0.01},
         clock_ahead_ms=rng.choice([50, 500, 5000]),
         retention_ms=rng.choice([600, 2000]),
-    )
-
-
-def damaged(seed: int) -> Plan:
-    """Return a plan of producers files that are lost and damaged where nothing expires, while
-    processes die, and others open the logs."""
-    return replace(
-        expiring(seed),
-        partitions=1,
-        min_isr=2,
-        is_unclean=False,
-        steps=2500,
-        call_faults={"failed": 0.02},
-        events={"lose producers": 0.03, "kill": 0.02, "offline": 0.004},
-        retention_ms=600,
-        verdict_ms=2000,
-        expiring=Expiring(producers_ms=10**7, offsets_ms=10**7, groups=1),
     )

@@ -5,7 +5,6 @@ from typing import Any
 
 from kafka_on_spark.base.errors import KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.base.ids import LOST, PartitionKey
-from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
 from tests.simulation.checks.invariants import no_acked_record_lost
 from tests.simulation.faults.drawing import CLOCK_JUMPS, Drawing, Event
 from tests.simulation.faults.forging import forged_log
@@ -277,22 +276,6 @@ class Faults(Drawing):
             _put_right(root, place, path)
         return bool(damaged)
 
-    def _lose_producers(self, root: Root, way: str) -> bool:
-        """Lose the producers file that counts in one table, or damage it; a writer that has slept may
-        put an older one in the place of a lost one."""
-        for place, table in self._tables(root):
-            name, files = producers_file_name(table.number), root.files.get(place, {})
-            if name in files and (place, name) not in root.rotten:
-                files[name] = "?"
-                if way == "lost":
-                    del files[name]
-                    if self._world.scheduler.calls % 2:
-                        table.write_late(files)
-                root.rotten.add((place, name))
-                root.damaged.add(place)
-                return True
-        return False
-
     def _rot(self, root: Root) -> bool:
         for place, table in self._tables(root):
             batches: Any = table.state.batches
@@ -309,13 +292,9 @@ class Faults(Drawing):
 
 def _put_right(root: Root, place: str, path: str) -> bool:
     """Put back what a file had that this disk has damaged; return whether its table is there."""
-    table, files = root.tables.get(place), root.files.get(place, {})
-    number = producers_file_number(path)
-    if table is None or (number is None and path not in files):
+    files = root.files.get(place, {})
+    if place not in root.tables or path not in files:
         return False
-    if number is not None and number not in table.written:
-        return False
-    digest = path.rsplit("-", 1)[-1].removesuffix(".parquet")
-    files[path] = digest if number is None else table.written[number][0]
+    files[path] = path.rsplit("-", 1)[-1].removesuffix(".parquet")
     root.rotten.discard((place, path))
     return True

@@ -7,18 +7,16 @@ recognised without any encoding. In a merged segment each value has its offset's
 base before it: records may be missing there.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.base.errors import KafkaStorageError, RootFullError, RootReadOnlyError
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import LogPart, Segment
-from kafka_on_spark.log.producer_state import producers_file_name
 from kafka_on_spark.log.state import (
     LogChange,
-    ProducerEntries,
     ReplicaAddress,
     ReplicaIdentity,
     ReplicaState,
@@ -74,9 +72,6 @@ class Table:
         verified: Up to where its log is known to be what was committed.
         forgotten: What its disk had there and lost, each time, until the checker knows.
         removed: The files that its commits have removed.
-        numbers: Of the producers file that counts, by version; none, as 0: there is no file.
-        written: What producers files were written with, by number: their bytes, and what these mean.
-        late: What the bytes mean that writers who slept have put under numbers of lost files.
     """
 
     def __init__(self, identity: ReplicaIdentity, leader_epoch: LeaderEpoch | None = None) -> None:
@@ -87,34 +82,10 @@ class Table:
         self.verified = 0
         self.forgotten: list[ReplicaState] = []
         self.removed: set[str] = set()
-        self.numbers: dict[int, int] = {}
-        self.written: dict[int, tuple[str, ProducerEntries]] = {}
-        self.late: dict[str, ProducerEntries] = {}
 
     @property
     def state(self) -> ReplicaState:
         return self.states[-1]
-
-    def number_at(self, version: int) -> int:
-        return self.numbers.get(version, 0)
-
-    @property
-    def number(self) -> int:
-        return self.number_at(self.state.version)
-
-    def has_producers(self, files: Mapping[str, str], number: int) -> bool:
-        """Return whether the producers file of that number is among `files` as it was written."""
-        if not number:
-            return True
-        content, _ = self.written.get(number, (None, {}))
-        return content is not None and files.get(producers_file_name(number)) == content
-
-    def write_late(self, files: dict[str, str]) -> None:
-        """Put a file under the number of the one that counts, and was lost: a writer does that has
-        slept since it looked, when nothing was known of producers. It takes the first free number."""
-        content = f"late producers {self.number}"
-        files[producers_file_name(self.number)] = content
-        self.late[content] = {}
 
 
 @dataclass(slots=True)
@@ -183,7 +154,7 @@ class Root:
         if table is None or table.is_emptied:
             return False
         files = self.files.get(place, {})
-        return table.has_producers(files, table.number) and all(
+        return all(
             files.get(segment.file_name) == segment.digest
             for batch in table.state.batches
             for segment in batch.segments
@@ -203,7 +174,6 @@ class Disks:
         self.sweep_hint: bytes | None = None
         self.borders: dict[str, Borders] = {}
         """Of merged segments' files, by the uuid in their names."""
-        self.producers_written = 0
 
     def add(self, broker_id: int) -> Root:
         """Put a new disk where `broker_id`'s root is."""
@@ -218,47 +188,13 @@ class Disks:
     def table(self, address: ReplicaAddress) -> Table | None:
         return self.roots[address.root].tables.get(folder(address))
 
-    def write_producers(
-        self, address: ReplicaAddress, table: Table, entries: ProducerEntries, *, above: int
-    ) -> int:
-        """Write a producers file under the first number above `above` that nobody took; return it."""
-        files = self.roots[address.root].files.setdefault(folder(address), {})
-        number = above + 1
-        while producers_file_name(number) in files:
-            number += 1
-        self.producers_written += 1
-        content = f"producers {self.producers_written}"
-        files[producers_file_name(number)] = content
-        table.written[number] = (content, entries)
-        return number
-
-    def commit(
-        self,
-        address: ReplicaAddress,
-        version: int,
-        change: LogChange,
-        number: int | None = None,
-    ) -> bool:
-        """Put a commit at `version` if that is the next one; return whether it is.
-
-        `number`: of the producers file that it says counts; None: the one before, or a new one if
-        the change has producers.
-        """
+    def commit(self, address: ReplicaAddress, version: int, change: LogChange) -> bool:
+        """Put a commit at `version` if that is the next one; return whether it is."""
         table = self.table(address)
         if table is None or table.state.version + 1 != version:
             return False
         before = table.state
-        if number is None and change.producers is not None:
-            entries = change.producers
-            number = self.write_producers(address, table, entries, above=table.number)
-        number = table.number if number is None else number
-        after = before.apply(change)
-        # A late commit may come to a table that was made anew: the file it names is not there.
-        entries = table.written.setdefault(number, ("", after.producers))[1] if number else {}
-        if entries is not after.producers and entries != after.producers:
-            after = replace(after, producers=entries)
-        table.numbers[version] = number
-        table.states.append(after)
+        table.states.append(before.apply(change))
         if self.observer is not None:
             self.observer.on_commit(self.roots[address.root], table, before, change)
         table.removed |= files_of(before) - files_of(table.state)

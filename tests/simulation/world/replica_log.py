@@ -6,19 +6,15 @@ resolved where it can be, and unknown where it can't; a handle never goes back t
 the one it has seen.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
-    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch
-from kafka_on_spark.log.state import LogChange, ProducerEntries, ReplicaAddress, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState
 from tests.simulation.world.commits import commit
 from tests.simulation.world.disks import Root, Table, folder
 from tests.simulation.world.scheduler import Clock, Node
@@ -39,18 +35,9 @@ class SimulatedReplicaLog:
         self._is_checked = is_checked
         self._seen_version = -1
         self._was_stale = False
-        self._is_anew = False
-        self._last: ReplicaState | None = None
-        self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
+        self.producers_number = 0  # no file has producers here
 
     def load(self) -> ReplicaState:
-        try:
-            return self._load()
-        except KafkaOnSparkError:
-            self._is_anew = True
-            raise
-
-    def _load(self) -> ReplicaState:
         root = self._world.disks.roots[self._address.root]
         fault = self._world.scheduler.call("load", root)
         if fault in FAILED:
@@ -71,35 +58,9 @@ class SimulatedReplicaLog:
         self._was_stale = state is not table.state
         if state.version < self._seen_version:
             raise ReplicaLostError("the table is gone or went back")
-        state = self._with_producers(root, table, state)
         self._seen_version = state.version
         self._world.check(state)
         return state
-
-    def _with_producers(self, root: Root, table: Table, state: ReplicaState) -> ReplicaState:
-        """Return a state with its producers, whose file is read once: files never change.
-
-        A table that is opened anew may be another one by now, at the very version that is known.
-        """
-        last = self._last
-        is_other = last is not None and last.version == state.version and last is not state
-        if self._is_anew or is_other:
-            self._is_anew = False
-            self._forget()
-        if self._last is None or self._last.version != state.version:
-            self._last = None
-            number = table.number_at(state.version)
-            if self._producers[0] != number:
-                files = root.files.get(self._place, {})
-                self._producers = (number, read_producers(files, table, number))
-            self._last = state
-            entries = self._producers[1]
-            return state if entries == state.producers else replace(state, producers=entries)
-        return state
-
-    def _forget(self) -> None:
-        """Open the table anew."""
-        self._last, self._producers = None, (0, {})
 
     def _be_mistaken(self) -> None:
         """Say of a table that it is wrong, which it is not: once, of any replica."""
@@ -134,67 +95,24 @@ class SimulatedReplicaLog:
             raise CommitOutcomeUnknownError("the store failed while committing")
         root.check_writes()
         version = state.version + 1
-        number = self._write_producers(state, change)
 
         def put() -> bool:
             if not root.can_write or root.directory_id != self._address.directory_id:
                 return False
-            return self._world.disks.commit(self._address, version, change, number)
+            return self._world.disks.commit(self._address, version, change)
 
         if self._world.disks.table(self._address) is None:
             raise CommitOutcomeUnknownError("the store failed while committing")
         commit(self._world, self._node, fault, put, lambda: root.can_read)
         after = state.apply(change)
         self._seen_version = after.version
-        self._note_committed(after, number)
         return after
-
-    def _write_producers(self, state: ReplicaState, change: LogChange) -> int | None:
-        """Write the producers file of a change, if it has one, before the commit that names it;
-        return the number that counts after it. None: there is a newer version, so that this commit
-        will not count."""
-        table = self._world.disks.table(self._address)
-        if table is None or self._last is None or self._last.version != state.version:
-            return None
-        number = self._producers[0]
-        if change.producers is None:
-            return number
-        if table.state.version != state.version:
-            return None
-        return self._world.disks.write_producers(
-            self._address, table, change.producers, above=number
-        )
-
-    def _note_committed(self, after: ReplicaState, number: int | None) -> None:
-        table = self._world.disks.table(self._address)
-        if table is None or number is None or len(table.states) <= after.version:
-            self._last = None
-            return
-        self._last = table.states[after.version]
-        self._producers = (number, after.producers)
-
-    @property
-    def producers_number(self) -> int:
-        """Of the file of the state that was last loaded."""
-        return self._producers[0]
 
     def may_need_checkpoint(self) -> bool:
         return False
 
     def maintain(self) -> None:
         """Nothing is due in memory."""
-
-
-def read_producers(files: Mapping[str, str], table: Table, number: int) -> ProducerEntries:
-    """Return what is in a producers file; one that is missing or damaged is never an empty one.
-
-    Source: log/producer_files.py.
-    """
-    if not number:
-        return {}
-    if not table.has_producers(files, number):
-        raise CorruptLogError("the producer state is missing or damaged")
-    return table.written[number][1]
 
 
 class SimulatedReplicaStore:

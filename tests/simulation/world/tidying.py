@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.log.producer_state import producers_file_number
 from kafka_on_spark.log.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.log.unnamed_files import FoundFile
@@ -36,9 +35,7 @@ class SimulatedReplicaFolders:
         return root
 
     def names(self, address: ReplicaAddress) -> list[str]:
-        names = sorted(self._root("list", address).files.get(folder(address), {}))
-        cleans_producers = self._world.silent_ms is not None
-        return [each for each in names if cleans_producers or producers_file_number(each) is None]
+        return sorted(self._root("list", address).files.get(folder(address), {}))
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         files = self._root("read", address).files.get(folder(address), {})
