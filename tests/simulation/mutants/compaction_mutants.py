@@ -23,13 +23,10 @@ from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.partition import Compaction
 from kafka_on_spark.produce import append_rounds
 from tests.simulation.checks import producers
-from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, READ, TOMBSTONES
+from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.verdicts import I22
 from tests.simulation.mutants.protocol_mutants import Mutant, _forgetting, _nothing, _yes
-from tests.simulation.programs import clients
-from tests.simulation.world import compacting
-from tests.simulation.world.disks import rows_in
 
 L3 = "L3 the ISR returns to all replicas"
 
@@ -70,10 +67,6 @@ def _whatever_the_fence(state: Any, order: Any) -> bool:
     return _MAY_COMPACT(state, replace(order, partition=partition))
 
 
-def _one_key(value: int) -> bytes:
-    return b"the same"
-
-
 def _itself(self: Any, *arguments: Any, **named: Any) -> Any:
     return self
 
@@ -85,11 +78,6 @@ def _as_its_leader(self: Any, leader: Any, **named: Any) -> Any:
 def _targets_at_the_end(state: Any, *arguments: Any, **named: Any) -> Any:
     as_before = state.compaction if named.get("compaction") is not None else None
     return _REPLACE_NEIGHBOURS(state, *arguments, **{**named, "compaction": as_before})
-
-
-def _by_position(segment: Any, base_offset: int) -> Any:
-    rows = rows_in(segment, base_offset)
-    return tuple((base_offset + place, value) for place, (_, value) in enumerate(rows))
 
 
 _REPLACE_NEIGHBOURS = operations.replace_neighbours
@@ -165,11 +153,6 @@ COMPACTION_MUTANTS = [
         invariant="I26",
     ),
     Mutant(
-        "the last value of each key stays",
-        ((compacting, "key_of", _one_key),),
-        invariant=CONTENT,
-    ),
-    Mutant(
         "a decision waits until every member has finished the last one",
         ((compaction, "_is_finished", _yes),),
         invariant=FINISHED,
@@ -236,11 +219,5 @@ COMPACTION_MUTANTS = [
         ((operations, "replace_neighbours", _targets_at_the_end),),
         seed=1,
         invariant="I1 committed prefix",
-    ),
-    Mutant(
-        "a reader of a merged segment goes by offset_delta and not by position",
-        ((clients, "rows_in", _by_position),),
-        seed=2,
-        invariant=READ,
     ),
 ]

@@ -26,7 +26,6 @@ from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
 from tests.simulation.mutants.protocol_mutants import Mutant, _any_end, _forgetting
-from tests.simulation.world import segment_store
 
 
 def _unchecked(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange | None:
@@ -78,13 +77,6 @@ def _of_any_epoch(part: LogPart, rules: Any, appended_ms: int) -> tuple[int, boo
 
 
 _KIND = merge_plan._kind_of
-
-
-def _but_the_last(rows: Any, base_offset: int) -> str:
-    return _DIGEST(rows[:-1], base_offset)
-
-
-_DIGEST = segment_store.digest_of
 
 
 def _borders_unread(state: Any, puts: Any, read_borders: Any) -> Any:
@@ -142,15 +134,6 @@ MERGING_MUTANTS = [
         ((merge_plan, "_kind_of", _of_any_epoch), (operations, "replace_neighbours", _unchecked)),
         seed=2,
         invariant="I25",
-        plan=merged,
-    ),
-    Mutant(
-        "a merge keeps all records",
-        (
-            (segment_store, "digest_of", _but_the_last),
-            (operations, "replace_neighbours", _unchecked),
-        ),
-        invariant=checks.SAME_RECORDS,
         plan=merged,
     ),
     Mutant(
