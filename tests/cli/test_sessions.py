@@ -11,6 +11,7 @@ import shlex
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from unicodedata import category
 
 import pytest
 
@@ -45,6 +46,7 @@ def said_by(line, call, names, base):
         text, code = answer.out + answer.complaint, answer.code
     else:
         return []
+    assert not {each for each in text if category(each)[0] == "C"} - {"\n", "\t"}, "it is obeyed"
     text = re.sub(" {3,}", "  ", ID.sub("…", text.replace(base, "/tour")))
     lines = [each.rstrip() for each in text.splitlines() if each.strip()]
     return lines + ([f"[{code}]"] if code else [])
