@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from kafka_on_spark.base.errors import (
@@ -83,10 +84,12 @@ class Adapter:
 
     A method returns a bare value, a dictionary of fields, an Answer, or raises an error of the
     product. `expected` returns what the state is after the last step. `SETS` names lists whose
-    order says nothing here, wherever they stand.
+    order says nothing here, wherever they stand; `CUT_OFF` operations at which a vector leaves our
+    ground, with the reason.
     """
 
     SETS: frozenset[str] = frozenset()
+    CUT_OFF: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
     def for_setup(cls, setup: Mapping[str, Any]) -> "type[Adapter]":
@@ -114,42 +117,111 @@ class Adapter:
 
 def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> Outcome:
     """Run `vector`; return what was compared."""
-    outcome = Outcome()
+    run = _Run(vector, rules)
     try:
         adapter_class = adapter_class.for_vector(vector)
         _check_arguments(adapter_class, "__init__", vector.setup, f"{vector.id}: setup")
-        adapter = adapter_class(**vector.setup)
+        run.adapter = adapter_class(**vector.setup)
         for place, step in enumerate(vector.steps):
-            _run_step(vector, place, step, adapter, rules, outcome)
-        answer = _as_answer(adapter.expected())
-        _compare_fields(vector, "expected", "", vector.expected, answer, adapter, rules, outcome)
+            run.step(place, step)
+        answer = _as_answer(run.adapter.expected())
+        run.compare_fields("expected", "", vector.expected, answer)
     except CutOffError as cut:
-        rules.check_reason(cut.reason)
-        outcome.left_out[cut.reason] += 1
-    return outcome
+        run.leave_out(cut.reason)
+    return run.outcome
 
 
-def _run_step(
-    vector: Vector,
-    place: int,
-    step: Mapping[str, Any],
-    adapter: Adapter,
-    rules: Applicability,
-    outcome: Outcome,
-) -> None:
-    arguments = {name: value for name, value in step.items() if name not in ("op", "expect")}
-    where = f"{vector.id}: step {place} ({step['op']})"
-    operation = getattr(adapter, f"op_{step['op']}", None)
-    reason = rules.reason_for_op(vector.kind, step["op"])
-    if reason is not None:
-        outcome.left_out[reason] += 1
-        return
-    if operation is None:
-        raise MismatchError(f"{where}: unknown operation of kind {vector.kind}")
-    _check_arguments(type(adapter), f"op_{step['op']}", arguments, where)
-    answer = _call(operation, arguments, step, where)
-    if "expect" in step:
-        _compare(vector, place, step["op"], step["expect"], answer, adapter, rules, outcome)
+class _Run:
+    """One vector that runs. `place` is a step's number, or "expected"; `op` its operation."""
+
+    def __init__(self, vector: Vector, rules: Applicability) -> None:
+        self.vector, self.rules, self.outcome = vector, rules, Outcome()
+        self.adapter = Adapter()
+
+    def leave_out(self, reason: str) -> None:
+        self.rules.check_reason(reason)
+        self.outcome.left_out[reason] += 1
+
+    def step(self, place: int, step: Mapping[str, Any]) -> None:
+        op, adapter = step["op"], self.adapter
+        arguments = {name: value for name, value in step.items() if name not in ("op", "expect")}
+        where = f"{self.vector.id}: step {place} ({op})"
+        reason = self.rules.reason_for_op(self.vector.kind, op)
+        if reason is not None:
+            self.leave_out(reason)
+            return
+        if op in adapter.CUT_OFF:
+            raise CutOffError(adapter.CUT_OFF[op])
+        operation = getattr(adapter, f"op_{op}", None)
+        if operation is None:
+            raise MismatchError(f"{where}: unknown operation of kind {self.vector.kind}")
+        _check_arguments(type(adapter), f"op_{op}", arguments, where)
+        answer = _call(operation, arguments, step, where)
+        if "expect" not in step:
+            return
+        expect = step["expect"]
+        if "" in answer.left_out:
+            self.leave_out(answer.left_out[""])
+        elif isinstance(expect, Mapping):
+            self.compare_fields(place, op, expect, answer)
+        else:
+            self._check(place, op, "", adapter.resolve(expect), answer.value)
+
+    def compare_fields(
+        self, place: int | str, op: str, expect: Mapping[str, Any], answer: Answer
+    ) -> None:
+        where = f"{self.vector.id}: step {place} {op}"
+        for name, value in expect.items():
+            reason = answer.left_out.get(name) or self.rules.reason_for_field(
+                self.vector.kind, name
+            )
+            if name in answer.facts and answer.facts[name] != value:
+                raise MismatchError(
+                    f"{where} {name}: the vector says {value!r}, and what is remembered of Kafka's"
+                    f" leader {answer.facts[name]!r}"
+                )
+            if reason is not None:
+                self.leave_out(reason)
+                continue
+            if not isinstance(answer.value, Mapping) or name not in answer.value:
+                raise MismatchError(
+                    f"{where}: no answer to the field {name!r}; it answers {answer.value!r}"
+                )
+            kept = self._without_left_out(name, value, answer)
+            if value and kept == {}:
+                continue
+            found = (self.adapter.resolve(kept), answer.value[name])
+            self._check(place, op, name, *(self._in_order(name, each) for each in found))
+
+    def _in_order(self, name: str, value: Any) -> Any:
+        """Return a field's value with its sets in ascending order."""
+        if isinstance(value, Mapping):
+            return {key: self._in_order(key, each) for key, each in value.items()}
+        if name in self.adapter.SETS and isinstance(value, list):
+            return sorted(value)
+        return value
+
+    def _without_left_out(self, name: str, value: Any, answer: Answer) -> Any:
+        """Return an expectation without those fields of its own that are left out."""
+        if not isinstance(value, Mapping):
+            return value
+        kept = {}
+        for field_name, each in value.items():
+            reason = answer.left_out.get(f"{name}.{field_name}", answer.left_out.get(field_name))
+            if reason is None:
+                kept[field_name] = self._without_left_out(field_name, each, answer)
+            else:
+                self.leave_out(reason)
+        return kept
+
+    def _check(self, place: int | str, op: str, name: str, expect: Any, actual: Any) -> None:
+        self.outcome.compared.append((place, name))
+        if not _is_met(expect, actual):
+            raise MismatchError(
+                f"{self.vector.id}: step {place} {op} {name}: Kafka says {expect!r}, here it is"
+                f" {sorted(actual) if isinstance(actual, frozenset) else actual!r}"
+                f"\n({self.vector.fact})"
+            )
 
 
 @cache
@@ -213,106 +285,6 @@ def kafka_names(error: KafkaOnSparkError) -> frozenset[str]:
 
 def _as_answer(value: Any) -> Answer:
     return value if isinstance(value, Answer) else Answer(value)
-
-
-def _compare(
-    vector: Vector,
-    place: int | str,
-    op: str,
-    expect: Any,
-    answer: Answer,
-    adapter: Adapter,
-    rules: Applicability,
-    outcome: Outcome,
-) -> None:
-    if isinstance(expect, Mapping) and "" not in answer.left_out:
-        _compare_fields(vector, place, op, expect, answer, adapter, rules, outcome)
-        return
-    if "" in answer.left_out:
-        rules.check_reason(answer.left_out[""])
-        outcome.left_out[answer.left_out[""]] += 1
-        return
-    _check(vector, place, op, "", adapter.resolve(expect), answer.value, outcome)
-
-
-def _compare_fields(
-    vector: Vector,
-    place: int | str,
-    op: str,
-    expect: Mapping[str, Any],
-    answer: Answer,
-    adapter: Adapter,
-    rules: Applicability,
-    outcome: Outcome,
-) -> None:
-    for name, value in expect.items():
-        reason = answer.left_out.get(name) or rules.reason_for_field(vector.kind, name)
-        if name in answer.facts and answer.facts[name] != value:
-            raise MismatchError(
-                f"{vector.id}: step {place} {op} {name}: the vector says {value!r}, and what is"
-                f" remembered of Kafka's leader {answer.facts[name]!r}"
-            )
-        if reason is not None:
-            rules.check_reason(reason)
-            outcome.left_out[reason] += 1
-            continue
-        if not isinstance(answer.value, Mapping) or name not in answer.value:
-            found = f"; it answers {answer.value!r}"
-            raise MismatchError(
-                f"{vector.id}: step {place} {op}: no answer to the field {name!r}{found}"
-            )
-        kept = _without_left_out(name, value, answer, rules, outcome)
-        if value and kept == {}:
-            continue
-        expectation = adapter.resolve(kept)
-        compared = [_in_order(name, each, adapter) for each in (expectation, answer.value[name])]
-        _check(vector, place, op, name, *compared, outcome)
-
-
-def _in_order(name: str, value: Any, adapter: Adapter) -> Any:
-    """Return a field's value with its sets in ascending order."""
-    if isinstance(value, Mapping):
-        return {key: _in_order(key, each, adapter) for key, each in value.items()}
-    if name in adapter.SETS and isinstance(value, list):
-        return sorted(value)
-    return value
-
-
-def _without_left_out(
-    name: str, value: Any, answer: Answer, rules: Applicability, outcome: Outcome
-) -> Any:
-    """Return an expectation without those fields of its own that are left out."""
-    if not isinstance(value, Mapping):
-        return value
-    reasons = {
-        field: answer.left_out.get(f"{name}.{field}", answer.left_out.get(field)) for field in value
-    }
-    for reason in reasons.values():
-        if reason is not None:
-            rules.check_reason(reason)
-            outcome.left_out[reason] += 1
-    return {
-        field: _without_left_out(field, each, answer, rules, outcome)
-        for field, each in value.items()
-        if reasons[field] is None
-    }
-
-
-def _check(
-    vector: Vector,
-    place: int | str,
-    op: str,
-    name: str,
-    expect: Any,
-    actual: Any,
-    outcome: Outcome,
-) -> None:
-    outcome.compared.append((place, name))
-    if not _is_met(expect, actual):
-        raise MismatchError(
-            f"{vector.id}: step {place} {op} {name}: Kafka says {expect!r}, here it is"
-            f" {sorted(actual) if isinstance(actual, frozenset) else actual!r}\n({vector.fact})"
-        )
 
 
 def _is_met(expect: Any, actual: Any) -> bool:

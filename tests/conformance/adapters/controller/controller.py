@@ -1,6 +1,7 @@
 """The kind "controller" of file 02: the life of a cluster, decided on images and nothing else."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 from kafka_on_spark.base.errors import InvalidReplicaAssignmentError, KafkaOnSparkError
 from kafka_on_spark.controller import topics
@@ -36,6 +37,12 @@ UNMOVED = ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 class Controller(ControllerBrokers):
     """What is decided on a cluster's metadata."""
+
+    CUT_OFF: ClassVar = {
+        "replay_topic_record": "replay-is-total",
+        "assign_replicas_to_dirs": "one-disk-a-broker",
+        "directory_offline": "one-disk-a-broker",
+    }
 
     # Topics
 
@@ -113,15 +120,6 @@ class Controller(ControllerBrokers):
     def op_effective_min_isr(self, topic):
         """It is asked for where it counts: by `is_under_min_isr`."""
         return Answer(None, {"": "wire-detail"})
-
-    def op_replay_topic_record(self, topic, topic_id):
-        raise CutOffError("replay-is-total")
-
-    def op_assign_replicas_to_dirs(self, broker, assignments):
-        raise CutOffError("one-disk-a-broker")
-
-    def op_directory_offline(self, broker, dirs):
-        raise CutOffError("one-disk-a-broker")
 
     # Partitions
 

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import count
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -142,6 +142,12 @@ class Replica:
 class Compaction(Adapter):
     """One log of one replica. `roll` ends what the next cleaning may take."""
 
+    CUT_OFF: ClassVar = {
+        "append_leader": "sequences",
+        "two_pass_clean": TRANSACTIONS,
+        "clean_segments": COVERAGE,
+    }
+
     def __init__(
         self,
         batches=(),
@@ -216,15 +222,6 @@ class Compaction(Adapter):
 
     def op_reload(self):
         pass
-
-    def op_append_leader(self, producer_id, epoch, first_seq, keys):
-        raise CutOffError("sequences")
-
-    def op_two_pass_clean(self, now):
-        raise CutOffError(TRANSACTIONS)
-
-    def op_clean_segments(self):
-        raise CutOffError(COVERAGE)
 
     def op_clean(self, now="now", first_dirty=None):
         registration = self.image.partition(KEY)

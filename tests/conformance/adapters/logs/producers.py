@@ -8,6 +8,7 @@ epoch begins to count anew. Until then it runs.
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
@@ -35,6 +36,8 @@ class Known:
 
 
 class IdempotentLog(Adapter):
+    CUT_OFF: ClassVar = {"append_txn": TRANSACTIONS, "end_txn": TRANSACTIONS}
+
     def __init__(self, log="empty", log_start_offset=0):
         assert log == "empty", log
         self.state = log_of([], start=log_start_offset, fence=EPOCH)
@@ -58,12 +61,6 @@ class IdempotentLog(Adapter):
     def op_append_follower_batches(self, batches, note=None):
         for offset, (producer_id, sequence) in enumerate(batches):
             self.fetch(offset, self.staged(1, producer_id, 0, sequence))
-
-    def op_append_txn(self, producer_id, epoch, count):
-        raise CutOffError(TRANSACTIONS)
-
-    def op_end_txn(self, producer_id, epoch, marker, coordinator_epoch=0):
-        raise CutOffError(TRANSACTIONS)
 
     def staged(self, count, producer_id=None, epoch=0, first_seq=0):
         self.count += 1
@@ -149,6 +146,15 @@ class IdempotentLog(Adapter):
 
 class ProducerState(IdempotentLog):
     """What a log knows of its producers. Appends name their offsets; other records fill gaps."""
+
+    CUT_OFF: ClassVar = {
+        "end_txn_marker": TRANSACTIONS,
+        "snapshot_and_reload": SEQUENCES,
+        "sleep": SEQUENCES,
+        "expire": SEQUENCES,
+        "reload_from_snapshot": NO_SNAPSHOTS,
+        "delete_snapshots_before": NO_SNAPSHOTS,
+    }
 
     def __init__(self, state="empty", topic=None):
         super().__init__()
@@ -267,26 +273,8 @@ class ProducerState(IdempotentLog):
     def op_first_unstable_offset(self):
         return Answer(None, {"": TRANSACTIONS})
 
-    def op_end_txn_marker(self, producer_id, epoch, marker, offset, coordinator_epoch):
-        raise CutOffError(TRANSACTIONS)
-
-    def op_snapshot_and_reload(self, now_ms, expired):
-        raise CutOffError(SEQUENCES)  # nobody expires
-
-    def op_sleep(self, ms):
-        raise CutOffError(SEQUENCES)
-
-    def op_expire(self):
-        raise CutOffError(SEQUENCES)
-
-    def op_reload_from_snapshot(self, end):
-        raise CutOffError(NO_SNAPSHOTS)
-
     def op_snapshot_offsets(self):
         return Answer(None, {"": NO_SNAPSHOTS})
-
-    def op_delete_snapshots_before(self, offset):
-        raise CutOffError(NO_SNAPSHOTS)
 
     def expected(self):
         value = {

@@ -1,5 +1,7 @@
 """Kinds of file 06 about a voter's log: look-ups and cuts."""
 
+from typing import ClassVar
+
 from kafka_on_spark.metadata.quorum.voter_table import (
     RaftLog,
     TableChange,
@@ -64,6 +66,14 @@ class ValidateOffset(Adapter):
 class RaftLogs(Adapter):
     """A log that is cut, by a commit on its voter's table."""
 
+    CUT_OFF: ClassVar = {
+        "append": SNAPSHOTS,
+        "add_snapshot": SNAPSHOTS,
+        "truncate_to_latest_snapshot": SNAPSHOTS,
+        "delete_before_snapshot": SNAPSHOTS,
+        "create_snapshot": SNAPSHOTS,
+    }
+
     def __init__(self, batches=None, log=None, high_watermark=None, snapshot_and_log_start=None):
         if snapshot_and_log_start is not None:
             raise CutOffError(SNAPSHOTS)
@@ -78,18 +88,3 @@ class RaftLogs(Adapter):
             raise CutOffError("no-high-watermark-of-a-voter")
         self.table = self.table.apply(TableChange(cut_to=offset))
         return {"log_start_offset": 0, "log_end_offset": self.table.log.end_offset}
-
-    def op_append(self, count, epoch):
-        raise CutOffError(SNAPSHOTS)
-
-    def op_add_snapshot(self, offset, epoch):
-        raise CutOffError(SNAPSHOTS)
-
-    def op_truncate_to_latest_snapshot(self):
-        raise CutOffError(SNAPSHOTS)
-
-    def op_delete_before_snapshot(self, offset, epoch):
-        raise CutOffError(SNAPSHOTS)
-
-    def op_create_snapshot(self, offset, epoch):
-        raise CutOffError(SNAPSHOTS)

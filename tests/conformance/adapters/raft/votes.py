@@ -5,6 +5,7 @@ of Kafka's that is unattached in the candidate's epoch is a table that has not s
 """
 
 from dataclasses import replace
+from typing import ClassVar
 
 from kafka_on_spark.base.errors import (
     FencedLeaderEpochError,
@@ -277,6 +278,13 @@ class Quorum(Adapter):
     What a vector does to a process in between, no commit does: there a vector ends for us.
     """
 
+    CUT_OFF: ClassVar = {
+        "to_unattached": UNNAMED_EPOCH,
+        "to_prospective": PROSPECTIVE,
+        "to_resigned": RESIGNED,
+        "sleep": TIMERS,
+    }
+
     stands_from = frozenset({"PROSPECTIVE"})
 
     def __init__(self, local, voters, start):
@@ -309,18 +317,6 @@ class Quorum(Adapter):
 
     def _answer(self):
         return told(self.table, epoch=self.epoch, state=self.state)
-
-    def op_to_unattached(self, epoch, leader=None):
-        raise CutOffError(UNNAMED_EPOCH)
-
-    def op_to_prospective(self):
-        raise CutOffError(PROSPECTIVE)
-
-    def op_to_resigned(self):
-        raise CutOffError(RESIGNED)
-
-    def op_sleep(self, ms):
-        raise CutOffError(TIMERS)
 
     def op_to_candidate(self):
         if self.state not in self.stands_from:

@@ -6,7 +6,6 @@ from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.controller.fetch_plan import check_request
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.truncation import (
     EpochEnd,
     EpochEntry,
@@ -30,6 +29,7 @@ from tests.conformance.logs import (
     staged_of,
 )
 from tests.conformance.runner import Adapter, CutOffError, IllegalArgumentError, kafka_names
+from tests.conformance.world import adopted
 
 LOCAL, OTHER = BrokerId(1), BrokerId(2)
 
@@ -124,9 +124,7 @@ class EpochLog(Adapter):
         if entries is not None:
             self.state = log_with_history(entries, end=log_end_offset)
         else:
-            listed = [
-                batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()
-            ]
+            listed = listed_in(batches)
             self.state = log_of(listed, fence=listed[-1].leader_epoch if listed else None)
         assert not log, "a log with records is given as batches"
 
@@ -147,8 +145,7 @@ class EpochLog(Adapter):
         self.state = replace(self.state.apply(change), leader_epoch=latest(after))
 
     def _adopt(self, epoch):
-        change = operations.adopt(self.state, leader_epoch=epoch, truncate_to=None, floor=Offset(0))
-        self.state = self.state if change is None else self.state.apply(change)
+        self.state = adopted(self.state, epoch)
 
     def op_advance_log_start(self, offset):
         change = operations.advance_log_start(self.state, offset)
@@ -215,11 +212,8 @@ class OffsetsForLeaderEpoch(Adapter):
                 entries, start=log_start_offset, end=log_end_offset, fence=leader_epoch
             )
         else:
-            listed = [
-                batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()
-            ]
-            self.state = log_of(listed, end=log_end_offset, fence=leader_epoch)
-        mine = [batch_of(**each) for each in named(follower or {"batches": []})]
+            self.state = log_of(listed_in(batches), end=log_end_offset, fence=leader_epoch)
+        mine = listed_in((follower or {}).get("batches"))
         self.follower = log_of(mine, fence=mine[-1].leader_epoch if mine else None)
 
     def op_offsets_for_leader_epoch(self, current_leader_epoch, leader_epoch, only_leader):
@@ -233,11 +227,7 @@ class OffsetsForLeaderEpoch(Adapter):
         self._check(current_leader_epoch, only_leader=only_leader)
 
     def _check(self, leader_epoch, *, only_leader, fetched_by=None):
-        partition = self.partition
-        asked = LOCAL
-        if not only_leader and partition is not None and asked in partition.replicas:
-            asked = partition.leader  # a follower may serve it, too
-        check_request(partition, asked, leader_epoch=leader_epoch, fetched_by=fetched_by)
+        check_asked(self.partition, LOCAL, leader_epoch, only_leader, fetched_by)
 
     def op_bump_leader_epoch(self, to):
         self.state = adopted(self.state, to)
@@ -274,14 +264,13 @@ class FetchDivergence(OffsetsForLeaderEpoch):
         return {"diverging": None if end is None else undefined_or(end)}
 
 
-def named(follower):
-    """Return a vector's batches as what `batch_of` takes."""
-    return [
-        {"base_offset": each["base"], "epoch": each["epoch"], "count": each["count"]}
-        for each in follower["batches"]
-    ]
+def listed_in(given):
+    """Return a vector's batches as a log has them."""
+    return [batch_of(each["base"], each["epoch"], each["count"]) for each in given or ()]
 
 
-def adopted(state: ReplicaState, epoch: int) -> ReplicaState:
-    change = operations.adopt(state, leader_epoch=epoch, truncate_to=None, floor=Offset(0))
-    return state if change is None else state.apply(change)
+def check_asked(partition, asked, leader_epoch, only_leader, fetched_by):
+    """Check a request to broker `asked`; unless `only_leader` is to answer, a follower may serve it."""
+    if not only_leader and partition is not None and asked in partition.replicas:
+        asked = partition.leader
+    check_request(partition, asked, leader_epoch=leader_epoch, fetched_by=fetched_by)

@@ -5,6 +5,7 @@ all that the leader has, a commit at a time; Kafka's fetcher takes a round for e
 """
 
 from dataclasses import replace
+from typing import ClassVar
 
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch
@@ -68,6 +69,16 @@ class Fetcher(Adapter):
 
 class TwoLogs(Adapter):
     """A follower and its leader. Records are [offset, epoch]."""
+
+    CUT_OFF: ClassVar = {
+        "lag": WIRE,
+        "leader_wipe": "wiped-leader-is-bad",
+        "remove_partition_during_truncation": ORDERS,
+        "diverging_response": ORDERS,
+        "remove_partition": ORDERS,
+        "leader_change": ORDERS,
+        "fetch_response": ORDERS,
+    }
 
     def __init__(
         self,
@@ -183,29 +194,6 @@ class TwoLogs(Adapter):
     def op_last_fetched_epoch(self):
         return latest_epoch_with_records(self.follower_log)
 
-    def op_lag(self):
-        raise CutOffError(WIRE)
-
-    def op_leader_wipe(self):
-        raise CutOffError("wiped-leader-is-bad")
-
-    def op_remove_partition_during_truncation(self):
-        raise CutOffError(ORDERS)
-
-    def op_diverging_response(self, epoch, end_offset):
-        raise CutOffError(ORDERS)
-
-    def op_remove_partition(self):
-        raise CutOffError(ORDERS)
-
-    def op_leader_change(self, partition, leader_epoch):
-        raise CutOffError(ORDERS)
-
-    def op_fetch_response(
-        self, records=None, high_watermark=None, diverging=None, latest_epoch_after=None
-    ):
-        raise CutOffError(ORDERS)
-
     def expected(self):
         state = self.follower_log
         value = {
@@ -235,6 +223,8 @@ class OneBatch(TwoLogs):
 
 class BareAnswers(Adapter):
     """A follower that is known by what its own log answers, and a leader by what it replies."""
+
+    CUT_OFF: ClassVar = {"lag": WIRE, "last_fetched_epoch": ORDERS}
 
     def __init__(
         self,
@@ -289,12 +279,6 @@ class BareAnswers(Adapter):
         }
         left_out = {"high_watermark_updated": NO_LOCAL_MARK, "high_watermark": NO_LOCAL_MARK}
         return Answer(value, left_out | {"state": ADOPTS})
-
-    def op_lag(self):
-        raise CutOffError(WIRE)
-
-    def op_last_fetched_epoch(self):
-        raise CutOffError(ORDERS)
 
 
 def _pair_that_answers(answer, mine, end):

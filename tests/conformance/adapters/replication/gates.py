@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from kafka_on_spark.base.config import check_acks
 from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.base.ids import KEEP, BrokerId, PartitionKey
 from kafka_on_spark.controller.election import change_record
-from kafka_on_spark.controller.fetch_plan import check_request
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.read_order import plan_read
 from kafka_on_spark.log.truncation import check_fetch
@@ -16,12 +15,12 @@ from kafka_on_spark.produce.leader_log import is_committed
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.committing import committed
 from tests.conformance.adapters.logs.log_offsets import find, found_in_words
-from tests.conformance.adapters.replication.epochs import given, undefined_or
+from tests.conformance.adapters.replication.epochs import check_asked, given, undefined_or
 from tests.conformance.adapters.replication.leader import Leader
 from tests.conformance.fetching import fetch_once
 from tests.conformance.logs import batch_of, in_chain, staged_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
-from tests.conformance.world import extended
+from tests.conformance.world import adopted, extended
 
 UNCOMMITTED, COMMITTED = "READ_UNCOMMITTED", "READ_COMMITTED"
 FIRST_TIMES = ("EARLIEST", "EARLIEST_LOCAL")
@@ -135,10 +134,7 @@ class Gates(Leader):
 
     def _check(self, leader_epoch, *, only_leader, fetched_by=None):
         partition = self.world.partition if self.is_hosted else None
-        asked = self.world.local
-        if not only_leader and partition is not None and asked in partition.replicas:
-            asked = partition.leader  # a follower may serve it, too
-        check_request(partition, asked, leader_epoch=leader_epoch, fetched_by=fetched_by)
+        check_asked(partition, self.world.local, leader_epoch, only_leader, fetched_by)
 
     def op_append_follower(self, base_offset, count):
         epoch = self.world.leader.leader_epoch
@@ -190,13 +186,7 @@ class Gates(Leader):
         """A replica is stopped by a later leadership; without a known epoch, or for good, by name."""
         if delete or not isinstance(leader_epoch, int) or not self.is_hosted:
             raise CutOffError("deletion-names-a-uuid")
-        change = operations.adopt(
-            self.world.leader,
-            leader_epoch=LeaderEpoch(leader_epoch),
-            truncate_to=None,
-            floor=Offset(0),
-        )
-        self.world.leader = self.world.leader if change is None else self.world.leader.apply(change)
+        self.world.leader = adopted(self.world.leader, leader_epoch)
 
     def op_apply_record(self, partition, record):
         place = self.names[partition]
