@@ -71,16 +71,6 @@ def test_the_cause_says_when_the_next_records_are_due(expires_at_ms, words):
     assert record.cause.endswith(words or "600 bytes are left")
 
 
-def test_the_cause_names_the_only_reason():
-    [aged] = retain(image(), [look(4)]).records
-    [large] = retain(image(), [look(5, expired_to=2)]).records
-
-    assert "retention.ms" in aged.cause
-    assert "retention.bytes" not in aged.cause
-    assert "retention.ms" not in large.cause
-    assert "those from 2 on are beyond retention.bytes=500" in large.cause
-
-
 # fmt: off
 STALE = [  # image now                                                     what was seen
     pytest.param(image(registered(epoch=6)),                               look(),                   id="another-leader-since"),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.base import merge_tiers
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     KafkaStorageError,
@@ -65,35 +64,6 @@ def append(log, end, count):
         records = [ProducerRecord(producer_id=f"p{end}", producer_epoch=number)]
         end = log.append(records, Stamp(time_ms=7), expected_offset=end).end_offset
     return end
-
-
-def test_few_commits_of_others_are_read_without_opening_the_table(log, follower, opened):
-    append(log, SEEN, 4)
-    opened.clear()
-
-    found = follower.read(from_offset=SEEN)
-
-    assert opened == []
-    assert [each.base_offset for each in found] == [SEEN, SEEN + 1, SEEN + 2, SEEN + 3]
-    assert found == log.read(from_offset=SEEN)
-    assert follower.read(from_offset=SEEN + 4) == []
-
-
-def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
-    monkeypatch.setattr(merge_tiers, "FAN_IN", 4)
-    append(log, SEEN, 2)
-    log.voter_log.merge()
-    log.read(from_offset=SEEN)
-    append(log, SEEN + 2, 1)
-    opened.clear()
-
-    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [
-        SEEN,
-        SEEN + 1,
-        SEEN + 2,
-    ]
-    assert opened == []
-    assert append(follower, SEEN + 3, 1) == SEEN + 4
 
 
 def _cut(path):
