@@ -178,9 +178,9 @@ def stored_roots():
         yield roots, options, store
 
 
-@pytest.fixture(params=["memory", "disk", "S3"])
+@pytest.fixture(params=["memory", "disk", pytest.param("S3", marks=pytest.mark.long)])
 def every_disks(request):
-    """Disks of each kind, a store's too: it is asked through another client."""
+    """Disks of each kind, in a long run a store's, too: by default tests/store/s3 asks its client."""
     if request.param == "memory":
         yield memory_disks()
         return

@@ -19,41 +19,20 @@ from kafka_on_spark.metadata.quorum.voter_table import OffsetAndEpoch, TableChan
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Stamp
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.roots import StorageOptions
-from tests.contract.voter_roots import (
-    create_roots,
-    created_roots,
-    delta_roots,
-    lose_tail,
-    memory_roots,
-)
+from tests.contract.voter_roots import delta_roots, lose_tail, memory_roots
 from tests.store.s3.faulty_s3 import BUCKET
 from tests.voter_fakes import STAMP, VoterFault, key_of, settings_of
 
 
-@pytest.fixture(scope="module")
-def created(stored_roots):
-    """Voters' roots on a store, with what is stored: to create them takes a hundred requests."""
-    _, options, store = stored_roots
-    folder = f"s3://{BUCKET}/voters"
-    identities = create_roots(folder, options)
-    return folder, identities, options, store.objects(folder)
-
-
-@pytest.fixture
-def stored_voters(created, stored_roots):
-    folder, identities, options, contents = created
-    _, _, store = stored_roots
-    store.put_objects(folder, contents)
-    return folder, identities, options
-
-
-@pytest.fixture(params=["memory", "disk", "S3"])
+@pytest.fixture(params=["memory", "disk", pytest.param("S3", marks=pytest.mark.long)])
 def roots(request, tmp_path, monkeypatch):
     if request.param == "memory":
         return memory_roots()
     if request.param == "disk":
         return delta_roots(str(tmp_path), StorageOptions(), monkeypatch)
-    return created_roots(*request.getfixturevalue("stored_voters"), monkeypatch)
+    _, options, _ = request.getfixturevalue("stored_roots")
+    folder = f"s3://{BUCKET}/voters-{abs(hash(request.node.name))}"
+    return delta_roots(folder, options, monkeypatch)
 
 
 LOST = (ReplicaLostError, ClusterNotFoundError)

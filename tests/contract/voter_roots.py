@@ -75,7 +75,7 @@ def _paths(folder):
     return [f"{folder}/{node}" for node in range(3)]
 
 
-def create_roots(folder, options):
+def _create_roots(folder, options):
     """Create three voters' roots in a folder; return their identities."""
     paths = _paths(folder)
     identities = [
@@ -91,10 +91,7 @@ def create_roots(folder, options):
 
 
 def delta_roots(folder, options, monkeypatch):
-    return created_roots(folder, create_roots(folder, options), options, monkeypatch)
-
-
-def created_roots(folder, identities, options, monkeypatch):
+    identities = _create_roots(folder, options)
     faults, paths = _Faults(monkeypatch), _paths(folder)
 
     def empty(node):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_on_spark.store.delta.delta_files import TableDamage, commit_path
+from kafka_on_spark.store.delta.delta_files import TableDamage
 from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
@@ -62,38 +62,11 @@ def _info(path):
     return next(each["commitInfo"] for each in actions if "commitInfo" in each)
 
 
-def asleep(monkeypatch, holder, name, meanwhile, *, is_after, call=0):
-    """Have what happens `meanwhile` happen before or after one call of a function, and no other."""
-    really, calls = getattr(holder, name), []
-
-    def sleep(*args, **others):
-        calls.append(args)
-        sleeps = len(calls) == call + 1
-        if sleeps and not is_after:
-            meanwhile()
-        result = really(*args, **others)
-        if sleeps and is_after:
-            meanwhile()
-        return result
-
-    monkeypatch.setattr(holder, name, sleep)
-
-
 def live(log, count):
     """Commit as a table's users do, with checkpoints and cleaning."""
     for _ in range(count):
         commit(log, log.refresh())
         log.checkpoint_if_due()
-
-
-def put_stray(uri, version, options=OPTIONS):
-    """Put a commit where one was cleaned, as a writer does that was frozen; return its path."""
-    info = {"commitInfo": {"writeId": "stray", "op": "test"}}
-    content = f'{json.dumps(info)}\n{{"txn":{{"appId":"count","version":-9}}}}\n'
-    files = RootFiles(uri, options)
-    is_written = files.write_if_absent(commit_path(uri, version), content.encode())
-    assert is_written
-    return commit_file(uri, version)
 
 
 def damages_of(uri, options=OPTIONS):

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -86,12 +86,6 @@ def _application() -> Any:
     return create_backend_app("s3")
 
 
-def _place(folder: str) -> tuple[str, str]:
-    """Return a folder's bucket, and what the keys in it begin with."""
-    _, _, bucket, prefix = f"{folder}/".split("/", 3)
-    return bucket, prefix
-
-
 def _stored() -> Any:
     return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
@@ -146,17 +140,9 @@ class FaultyS3:
 
     def objects(self, folder: str) -> dict[str, bytes]:
         """Return what is stored below a folder (a URL), by path in it: no request, and so no fault."""
-        bucket, prefix = _place(folder)
+        _, _, bucket, prefix = f"{folder}/".split("/", 3)
         stored = _stored().get_bucket(bucket).keys.items()
         return {name[len(prefix) :]: each.value for name, each in stored if name.startswith(prefix)}
-
-    def put_objects(self, folder: str, contents: Mapping[str, bytes]) -> None:
-        """Have these objects be stored below a folder (a URL), and no others."""
-        bucket, prefix = _place(folder)
-        for name in self.objects(folder).keys() - contents.keys():
-            _stored().delete_object(bucket, f"{prefix}{name}")
-        for name, content in contents.items():
-            _stored().put_object(bucket, f"{prefix}{name}", content)
 
     def options(self, kind: Kind | None = None, **others: str) -> dict[str, str]:
         """Return the storage options of a client. `kind`: of the fault that it is to meet; where the

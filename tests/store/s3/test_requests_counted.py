@@ -8,18 +8,15 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaStorageError
-from kafka_on_spark.base.ids import BrokerId, DirectoryId
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.store.counts import count_request, current_operation, operating, requests_sent
 from kafka_on_spark.store.deadlines import DaemonThreads, within
-from kafka_on_spark.store.root_identity import encode_properties, probe_root
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records
 from tests.store.s3.faulty_s3 import BUCKET, Kind, faulty_s3
 from tests.store.tables import create, live
 
 PAGE = Path(__file__).parents[3] / "docs" / "watching.md"
-DIRECTORY = DirectoryId("c" * 32)
 
 
 @pytest.fixture(scope="module")
@@ -94,18 +91,6 @@ def test_each_try_of_a_request_counts_and_one_that_fails_for_good(s3, store):
     with pytest.raises(KafkaStorageError), operating("denied"):
         CALLS["read"](s3)
     assert requests_sent()["denied", "GET"] == as_billed(store.requests)["GET"] == 1
-
-
-def test_each_call_to_a_disk_counts_once(tmp_path):
-    files = RootFiles(str(tmp_path), StorageOptions())
-    identity = encode_properties("cluster", f"broker.id={BrokerId(1)}", DIRECTORY)
-
-    _, kinds = counted(lambda: files.write(f"{files.url}/meta.properties", identity))
-    assert kinds == {"PUT": 1}
-    assert counted(lambda: files.read(f"{files.url}/none", 9)) == (None, {"GET": 1})
-    assert counted(lambda: files.names(files.url))[1] == {"LIST": 1}
-    _, kinds = counted(lambda: probe_root(files.url, DIRECTORY, files.options))
-    assert kinds == {"GET": 1, "PUT": 1, "DELETE": 1}
 
 
 def test_an_operation_within_another_counts_alone_and_threads_count_for_theirs():

@@ -239,7 +239,7 @@ def test_a_table_is_opened_through_a_failure_of_one_of_its_commits(log, uri, opt
     assert opened(uri, options).version == 4
 
 
-@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", MET_BY_ALL)
 def test_a_put_never_takes_anothers_place_nor_its_name(uri, options, store, kind):
     files = RootFiles(uri, options)
     path = commit_path(uri, 0)
