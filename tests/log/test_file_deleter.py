@@ -81,17 +81,6 @@ def test_a_file_that_comes_after_the_listing_is_not_judged():
     assert later[0] in cluster.names()
 
 
-def test_a_dry_run_counts_and_deletes_nothing():
-    cluster = Cleaned()
-    cluster.put("old", epoch=EPOCH - 1)
-    before = cluster.names()
-
-    done = cluster.clean(is_dry_run=True)
-
-    assert (done.count, done.size_bytes) == (1, segment("old").size_bytes)
-    assert cluster.names() == before
-
-
 def test_a_cleaner_whose_time_is_over_leaves_the_rest_to_the_next():
     cluster = Cleaned()
     for number in range(100):

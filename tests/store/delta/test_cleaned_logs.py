@@ -6,7 +6,6 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.base.errors import CommitOutcomeUnknownError
-from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import TableCheckpoint, TableCommit, hint_path
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
@@ -69,17 +68,6 @@ def test_an_audit_begins_at_the_first_checkpoint_that_can_be_read(cleaned, uri):
     assert (type(first), first.version) == (TableCheckpoint, 50)
     assert [each.version for each in commits if isinstance(each, TableCommit)] == [*range(51, 66)]
     checkpoint_file(uri, 40).unlink()  # for what delta-rs is asked afterwards
-
-
-def test_a_damaged_checkpoint_of_a_log_that_is_not_cleaned_yet_is_no_reason_to_try_again(
-    root, uri, monkeypatch
-):
-    monkeypatch.setattr(delta_log, "clean_log", lambda files, uri: 0)
-    live(create(uri), 45)
-    halve(checkpoint_file(uri, 10))
-
-    assert [each.version for each in damages_of(uri)] == [10]
-    checkpoint_file(uri, 10).unlink()  # for what delta-rs is asked afterwards
 
 
 def test_other_engines_open_a_table_without_the_damaged_checkpoint_and_its_hint(cleaned, uri):

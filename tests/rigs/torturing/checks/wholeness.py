@@ -86,11 +86,11 @@ def wait_until(is_true: Callable[[], bool], wait_s: float) -> bool:
     return True
 
 
-def patiently(ask: Callable[[], T]) -> T:
+def patiently(ask: Callable[[], T], wait_s: float = ANSWER_S_MAX) -> T:
     """Return an answer that rests on the metadata. A majority of its voters may be away meanwhile:
-    it is asked for again until there is one.
+    it is asked for again until there is one, or time is up, and then raise what it met.
     """
-    deadline = time.monotonic() + ANSWER_S_MAX
+    deadline = time.monotonic() + wait_s
     while True:
         try:
             return ask()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.base.ids import BrokerId, ChainDigest
+from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.metadata.records import BrokerState
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.verdicts import false_verdicts, verdicts
@@ -25,6 +25,7 @@ from tests.rigs.torturing.checks.wholeness import (
     acknowledged_since,
     image_of,
     open_again,
+    patiently,
     wait_until,
     what_is_missing,
 )
@@ -197,16 +198,11 @@ class DiskFaults:
 
     def _register(self, broker_id: int) -> None:
         """Give a broker its new disk, as an operator would."""
-        deadline = time.monotonic() + WHOLE_S_MAX
-        while True:
-            try:
-                self._cluster.register_broker(broker_id, self._disks.folder.root(broker_id))
-                return
-            except KafkaOnSparkError as error:
-                if time.monotonic() > deadline:
-                    self._fail(f"broker {broker_id}", f"its new disk is not taken: {error}")
-                    return
-            time.sleep(0.5)
+        root = self._disks.folder.root(broker_id)
+        try:
+            patiently(lambda: self._cluster.register_broker(broker_id, root), WHOLE_S_MAX)
+        except KafkaOnSparkError as error:
+            self._fail(f"broker {broker_id}", f"its new disk is not taken: {error}")
 
     # Errors that pass, and what hangs
 
@@ -268,34 +264,28 @@ class DiskFaults:
     # Forgeries
 
     def _forge(self, hit: Hit) -> bool:
-        """Forge a replica: a newly opened cluster must find it bad, and it must be created again; or
-        cut, where the controller has not heard yet that what was forged is committed."""
-        forged: list[tuple[Place, frozenset[ChainDigest]]] = []
+        """Forge a replica: a newly opened cluster must find it bad, and it must be created again."""
+        forged: list[Place] = []
 
         def try_all() -> bool:
             # The broker that was drawn may lead nothing: then another one's replica is forged.
             others = (replace(hit, broker_id=each) for each in BROKERS if each != hit.broker_id)
             for place in chain(self._places(hit), *map(self._places, others)):
                 with suppress(KafkaOnSparkError, FileNotFoundError):  # it is merged or cleaned
-                    before = place.digests()
                     if FORGERIES[hit.kind](place):
-                        forged.append((place, place.digests() - before))
+                        forged.append(place)
                         return True
             return self._over.is_set()
 
         wait_until(try_all, FORGE_S_MAX)
-        for place, digests in forged:
-            self._wait_until_recreated(hit.kind, place, digests)
+        for place in forged:
+            self._wait_until_recreated(hit.kind, place)
         return bool(forged)
 
-    def _wait_until_recreated(
-        self, kind: str, place: Place, digests: frozenset[ChainDigest]
-    ) -> None:
-        """Wait until a replica is another one, or has none of the forged `digests` any more, if there
-        are some."""
+    def _wait_until_recreated(self, kind: str, place: Place) -> None:
         deadline = time.monotonic() + WHOLE_S_MAX
         inspections: list[str] = []
-        while place.is_in(image_of(self._cluster)) and not place.lacks(digests):
+        while place.is_in(image_of(self._cluster)):
             if time.monotonic() > deadline:
                 self._may_lose = False
                 name = f"{place.topic}/{place.key.partition}"

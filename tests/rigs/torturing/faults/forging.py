@@ -16,8 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_on_spark.base.errors import KafkaOnSparkError
-from kafka_on_spark.base.ids import BrokerId, ChainDigest, PartitionKey
+from kafka_on_spark.base.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.batch import Batch, LogPart, Segment
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import RECORD_SCHEMA, new_segment
@@ -62,18 +61,6 @@ class Place:
 
     def load(self) -> ReplicaState:
         return ReplicaLog(self.address, StorageOptions(None)).load()
-
-    def digests(self) -> frozenset[ChainDigest]:
-        """Return the chain digests of what it holds; none, where it can't be read."""
-        try:
-            return frozenset(each.chain_digest for each in self.load().batches)
-        except KafkaOnSparkError:
-            return frozenset()
-
-    def lacks(self, digests: frozenset[ChainDigest]) -> bool:
-        """Return whether it can be read and holds none of these, of which there are some."""
-        found = self.digests()
-        return bool(digests and found) and digests.isdisjoint(found)
 
 
 def places_on(image: MetadataImage, broker_id: int) -> Iterator[Place]:

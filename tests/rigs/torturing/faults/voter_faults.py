@@ -18,6 +18,7 @@ from typing import Final
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.quorum import PROBE, PROBE_GROUP, FirstDecision
+from tests.rigs.torturing.checks.wholeness import patiently
 from tests.rigs.torturing.faults.disk_faults import (
     BETWEEN_MOMENTS_S,
     MOMENT_S,
@@ -151,24 +152,21 @@ class VoterFaults:
         root = str(self._disks.folder.root(name))
         self._disks.wipe(name)
         self._over.wait(hold_s)
-        deadline_s = time.monotonic() + DECIDED_S_MAX
-        while True:
-            try:
-                # Each step may have been done by a try of which nobody knows what became.
-                voters = self._cluster.describe_quorum().voters
-                lost = [each for each in voters if each.voter.root == root and each.problem]
-                if not lost and any(each.voter.root == root for each in voters):
-                    return
+
+        def replace() -> None:
+            # Each step may have been done by a try of which nobody knows what became.
+            voters = self._cluster.describe_quorum().voters
+            lost = [each for each in voters if each.voter.root == root and each.problem]
+            if lost or all(each.voter.root != root for each in voters):
                 for each in lost:
                     self._cluster.remove_controller(str(each.voter.key))
                 self._cluster.add_controller(root)
-                return
-            except KafkaOnSparkError as error:
-                if time.monotonic() > deadline_s:
-                    sentence = f"no voter in place of a lost one in {DECIDED_S_MAX:.0f} s: {error}"
-                    self.anomalies.append(Anomaly("stuck", name, sentence))
-                    return
-            time.sleep(0.2)
+
+        try:
+            patiently(replace, DECIDED_S_MAX)
+        except KafkaOnSparkError as error:
+            sentence = f"no voter in place of a lost one in {DECIDED_S_MAX:.0f} s: {error}"
+            self.anomalies.append(Anomaly("stuck", name, sentence))
 
     def _decide(self, after: str, since_s: float) -> None:
         """Make a decision, then a command, and take note of how long each took since a majority of
