@@ -54,20 +54,16 @@ def test_batches_are_read_as_they_were_appended(metadata_logs):
         assert reader.read(from_offset=at(4)) == []
 
 
-def test_append_below_the_end_is_a_conflict_and_changes_nothing(metadata_logs):
+def test_append_below_or_above_the_end_is_a_conflict_and_changes_nothing(metadata_logs):
     winner, loser = metadata_logs(), metadata_logs()
     loser.read(from_offset=at(0))
     won = winner.append(settings("a"), STAMP, expected_offset=at(0))
 
-    with pytest.raises(CommitConflictError):
-        loser.append(settings("b"), STAMP, expected_offset=at(0))
+    for place in (0, 3):
+        with pytest.raises(CommitConflictError):
+            loser.append(settings("b"), STAMP, expected_offset=at(place))
 
     assert loser.read(from_offset=at(0)) == [won]
-
-
-def test_append_above_the_end_is_a_conflict(metadata_logs):
-    with pytest.raises(CommitConflictError):
-        metadata_logs().append(settings("a"), STAMP, expected_offset=at(3))
 
 
 def test_log_that_went_back_stops_everything(metadata_logs):
@@ -91,42 +87,28 @@ def long_logs(metadata_logs):
     return metadata_logs
 
 
-def test_newest_snapshot_ends_at_its_end_offset(long_logs):
+def test_the_newest_snapshot_is_found_and_of_the_past_the_newest_that_is_old_enough(long_logs):
     log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, at(7))
-    log.write_snapshot(snapshot("b", "c"), STAMP, at(12))
-    log.write_snapshot(snapshot("a"), STAMP, at(9))
+    for names, end in (("a", 7), ("bc", 12), ("a", 9)):
+        log.write_snapshot(snapshot(*names), STAMP, at(end))
 
     newest = long_logs().newest_snapshot()
 
     assert (newest.end_offset, newest.records) == (at(12), snapshot("b", "c"))
+    found = [log.newest_snapshot(to_offset=at(each)) for each in (12, 11, 6)]
+    assert [each and each.end_offset for each in found] == [at(12), at(9), None]
 
 
-def test_snapshot_of_the_past_is_the_newest_that_is_old_enough(long_logs):
+@pytest.mark.parametrize("end, cluster_id", [(13, "a-cluster"), (12, "another")])
+def test_a_snapshot_above_the_logs_end_or_of_another_cluster_is_passed_over(
+    long_logs, end, cluster_id
+):
     log = long_logs()
     log.write_snapshot(snapshot("a"), STAMP, at(7))
-    log.write_snapshot(snapshot("b", "c"), STAMP, at(12))
-
-    assert log.newest_snapshot(to_offset=at(12)).end_offset == at(12)
-    assert log.newest_snapshot(to_offset=at(11)).end_offset == at(7)
-    assert log.newest_snapshot(to_offset=at(6)) is None
-
-
-def test_a_snapshot_above_the_logs_end_is_passed_over(long_logs):
-    log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, at(7))
-    log.write_snapshot(snapshot("b"), STAMP, at(13))
+    log.write_snapshot(snapshot("b", cluster_id=cluster_id), STAMP, at(end))
 
     assert long_logs().newest_snapshot().end_offset == at(7)
     assert log.newest_snapshot(to_offset=at(20)).end_offset == at(7)
-
-
-def test_a_snapshot_of_another_cluster_is_passed_over(long_logs):
-    log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, at(7))
-    log.write_snapshot(snapshot("b", cluster_id="another"), STAMP, at(12))
-
-    assert long_logs().newest_snapshot().end_offset == at(7)
 
 
 def test_batches_are_read_up_to_an_offset_and_never_in_part(metadata_logs):

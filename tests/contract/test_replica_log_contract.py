@@ -197,49 +197,33 @@ def test_a_change_decided_on_what_the_disk_has_lost_is_a_conflict_at_the_same_ve
     assert run(replica, write("c")).log_end_offset == 2
 
 
-def test_missing_table_is_a_lost_replica(disks, address):
-    with pytest.raises(ReplicaLostError):
-        disks.replicas.open(replace(address, replica_uuid=uuid_on(9))).load()
-
-
 # fmt: off
-OTHERS = [
-    pytest.param({"key": PartitionKey("0" * 32, 0)},      id="topic-id"),
-    pytest.param({"key": PartitionKey("1" * 32, 4)},      id="partition"),
-    pytest.param({"replica_uuid": uuid_on(9)},            id="replica-uuid"),
+OTHERS = [  # a replica that is not there, or another's table, is lost; of another disk nothing is said
+    pytest.param({"key": PartitionKey("0" * 32, 0)},        ReplicaLostError,  id="topic-id"),
+    pytest.param({"key": PartitionKey("1" * 32, 4)},        ReplicaLostError,  id="partition"),
+    pytest.param({"replica_uuid": uuid_on(9)},              ReplicaLostError,  id="replica-uuid"),
+    pytest.param({"directory_id": DirectoryId("other")},    KafkaStorageError, id="directory"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("fields", OTHERS)
-def test_another_identity_is_never_served(disks, replica, address, fields):
+@pytest.mark.parametrize("fields, error", OTHERS)
+def test_another_identity_is_never_served(disks, replica, address, fields, error):
     run(replica, lead(0), write("a"))
 
-    with pytest.raises(ReplicaLostError):
+    with pytest.raises(error):
         disks.reopened().open(replace(address, **fields)).load()
 
 
-def test_a_table_on_another_disk_is_not_served_and_not_called_lost(disks, replica, address):
-    run(replica, lead(0), write("a"))
-
-    with pytest.raises(KafkaStorageError):
-        disks.reopened().open(replace(address, directory_id=DirectoryId("other"))).load()
-
-
-def test_a_replica_is_not_created_on_another_disk(disks, address):
+def test_a_replica_is_not_created_on_another_disk_or_where_there_is_no_root(disks, address):
     other = replace(address, directory_id=disk(9), replica_uuid=uuid_on(9))
-
     with pytest.raises(KafkaStorageError):
         disks.replicas.create(other)
     with pytest.raises(KafkaStorageError):
         disks.replicas.open(other).load()
 
-
-def test_a_replica_is_not_created_where_there_is_no_root(disks, address):
-    nowhere = replace(address, root=f"{address.root}-unmounted")
-
     with pytest.raises((ReplicaLostError, KafkaStorageError)):
-        disks.replicas.create(nowhere)
+        disks.replicas.create(replace(address, root=f"{address.root}-unmounted"))
 
 
 def test_counters_of_compaction_are_in_the_commit_that_changes_them(disks, replica, address):

@@ -19,47 +19,31 @@ def target(disks):
     return disks.addresses[2]
 
 
-def test_segments_are_copied_byte_for_byte(disks, source, target):
+def test_segments_are_copied_byte_for_byte_under_the_names_that_are_given(disks, source, target):
     segments = [disks.put(source, "a", 2), disks.put(source, "b", 1)]
+    named = [segments[0], segments[1].named_under(LeaderEpoch(7))]
 
-    disks.segments.copy(source, target, segments)
+    disks.segments.copy(source, target, segments, named)
 
-    for segment in segments:
-        copied = disks.content(target, segment.file_name)
+    for segment, copy in zip(segments, named, strict=True):
+        copied = disks.content(target, copy.file_name)
         assert copied == disks.content(source, segment.file_name)
         assert len(copied) == segment.size_bytes
+    assert disks.content(target, segments[1].file_name) is None
 
 
-def test_segments_are_copied_under_the_names_that_are_given(disks, source, target):
-    segment = disks.put(source, "a", 2)
-    named = segment.named_under(LeaderEpoch(7))
-
-    disks.segments.copy(source, target, [segment], [named])
-
-    assert disks.content(target, named.file_name) == disks.content(source, segment.file_name)
-    assert disks.content(target, segment.file_name) is None
-
-
-def test_what_is_there_is_not_copied_again(disks, source, target):
-    """Its source may be gone: a follower with the file needs no source."""
-    segment = disks.put(source, "a", 2)
-    disks.segments.copy(source, target, [segment])
-    disks.damage(source, segment)
-
-    disks.segments.copy(source, target, [segment])
-
-    assert disks.content(target, segment.file_name) != disks.content(source, segment.file_name)
-
-
-def test_a_file_of_the_same_size_with_other_bytes_is_copied_again(disks, source, target):
-    """A power cut may leave as many zeros as were written."""
+def test_what_is_there_is_copied_again_only_if_it_has_other_bytes(disks, source, target):
+    """A power cut may leave as many zeros as were written; a follower with the file needs no source."""
     segment = disks.put(source, "a", 2)
     disks.segments.copy(source, target, [segment])
     disks.damage(target, segment)
+    disks.segments.copy(source, target, [segment])
+    assert disks.content(target, segment.file_name) == disks.content(source, segment.file_name)
 
+    disks.damage(source, segment)
     disks.segments.copy(source, target, [segment])
 
-    assert disks.content(target, segment.file_name) == disks.content(source, segment.file_name)
+    assert disks.content(target, segment.file_name) != disks.content(source, segment.file_name)
 
 
 def test_damaged_source_is_corrupt_and_never_spreads(every_disks):

@@ -1,7 +1,6 @@
 """Checkpoints and hints that can't be read, or must not be: they are passed over, never believed."""
 
 import os
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -71,38 +70,32 @@ def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
     strange.unlink(missing_ok=True)  # Spark, which opens what is left, takes some for versions
 
 
-def claim_rows(path, monkeypatch):
-    """Lower the limit, so that a checkpoint has more rows than allowed."""
+def too_many_rows(path, monkeypatch):
     monkeypatch.setattr(parquet_files, "ROWS_MAX", pq.ParquetFile(path).metadata.num_rows - 1)
 
 
-def claim_bytes(path, monkeypatch):
+def too_many_bytes(path, monkeypatch):
     monkeypatch.setattr(parquet_files, "UNCOMPRESSED_BYTES_MAX", 100)
 
 
-@pytest.mark.parametrize("bomb", [claim_rows, claim_bytes])
-def test_a_checkpoint_that_says_too_much_is_passed_over_before_its_pages_are_read(
-    log, uri, monkeypatch, bomb
-):
-    path = with_checkpoint(log)
-    bomb(path, monkeypatch)
-
-    after = opened(uri)
-
-    assert after.counters_of("count") == [log.version]
-
-
-@pytest.mark.parametrize("damage", [Path.mkdir, os.mkfifo])
-def test_what_is_no_regular_file_in_a_checkpoints_place_is_passed_over(log, uri, damage):
-    path = with_checkpoint(log)
-    path.unlink()
-    damage(path)
-
-    assert opened(uri).counters_of("count") == [log.version]
-
-
-def test_a_checkpoint_that_is_larger_than_one_can_be_is_not_read(log, uri, monkeypatch):
-    with_checkpoint(log)
+def too_large(path, monkeypatch):
     monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES_MAX", 100)
+
+
+def folder(path, monkeypatch):
+    path.unlink()
+    path.mkdir()
+
+
+def pipe(path, monkeypatch):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("harm", [too_many_rows, too_many_bytes, too_large, folder, pipe])
+def test_what_can_not_be_read_safely_in_a_checkpoints_place_is_passed_over(
+    log, uri, monkeypatch, harm
+):
+    harm(with_checkpoint(log), monkeypatch)
 
     assert opened(uri).counters_of("count") == [log.version]

@@ -105,9 +105,10 @@ def test_commit_file_that_could_not_be_flushed_gets_no_name(log, uri, failing, n
     assert log.version == 2
 
 
+@pytest.mark.parametrize("is_answer_lost", [False, True])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_commit_whose_answer_was_lost_and_that_can_not_be_flushed_is_never_trusted(
-    log, failing, monkeypatch, number
+def test_commit_that_could_not_be_flushed_is_unknown_and_never_trusted(
+    log, failing, monkeypatch, number, is_answer_lost
 ):
     put = CommitFiles.put
 
@@ -116,19 +117,10 @@ def test_commit_whose_answer_was_lost_and_that_can_not_be_flushed_is_never_trust
         failing(".json", number)
         raise KafkaStorageError("timed out")
 
-    monkeypatch.setattr(CommitFiles, "put", lose_the_answer)
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, 1)
-
-    for _ in range(2):
-        with pytest.raises(CorruptLogError):
-            log.refresh()
-
-
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_commit_that_could_not_be_flushed_is_unknown_and_never_trusted(log, failing, number):
-    failing("_delta_log", number)
+    if is_answer_lost:
+        monkeypatch.setattr(CommitFiles, "put", lose_the_answer)
+    else:
+        failing("_delta_log", number)
 
     with pytest.raises(CommitOutcomeUnknownError):
         commit(log, 1)
