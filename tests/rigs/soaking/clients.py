@@ -93,13 +93,8 @@ class Client:
         )
 
 
-def run_appender(client: Client) -> None:
-    """Append a few records to one partition at a time, without a producer."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
-        client.loop(partial(_append, client, cluster), 0.2)
-
-
-def _append(client: Client, cluster: Cluster) -> None:
+def append(client: Client, cluster: Cluster) -> None:
+    """Append a few records to one partition, without a producer."""
     numbers = client.next_numbers(APPEND_RECORDS)
     partition = client.rng.randrange(PARTITIONS)
     rows = [
@@ -162,50 +157,31 @@ def run_visitor(client: Client) -> None:
     client.loop(partial(client.timed, "open", visit), 2.0)
 
 
-def run_reader(client: Client) -> None:
+def read(client: Client, cluster: Cluster) -> None:
     """Read the newest records of each partition, as a plain process."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
-
-        def read() -> None:
-            ends = {number: int(each.high_watermark) for number, each in offsets().items()}
-            starts = {
-                number: max(int(each.log_start_offset), ends[number] - 100)
-                for number, each in offsets().items()
-            }
-            client.timed("read", partial(cluster.read, EVENTS, starts, ends))
-
-        def offsets() -> Any:
-            return cluster.offsets(EVENTS)
-
-        client.loop(read, 1.0)
+    offsets = cluster.offsets(EVENTS)
+    ends = {number: int(each.high_watermark) for number, each in offsets.items()}
+    starts = {
+        number: max(int(each.log_start_offset), ends[number] - 100)
+        for number, each in offsets.items()
+    }
+    client.timed("read", partial(cluster.read, EVENTS, starts, ends))
 
 
-def run_controller(client: Client) -> None:
-    """Control the cluster, a minute at a time."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
-        client.loop(lambda: _control(client, cluster), 1.0)
-
-
-def _control(client: Client, cluster: Cluster) -> None:
-    # In parts, so that the process ends soon after it is told to.
+def control(client: Client, cluster: Cluster) -> None:
+    """Control for a minute, in parts, so that the process ends soon after it is told to."""
     for _ in range(int(PASSES_S / 5)):
         if not client.is_stopped:
             cluster.run_controller(5)
 
 
-def run_upkeep(client: Client) -> None:
-    """Make rounds of replication; each does its share of what is due."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
-        client.loop(partial(client.timed, "round", cluster.replicate), 1.0)
+def replicate(client: Client, cluster: Cluster) -> None:
+    """Make a round of replication; each does its share of what is due."""
+    client.timed("round", cluster.replicate)
 
 
-def run_mover(client: Client) -> None:
-    """Move one partition at a time, of any topic, to other brokers, and wait until it is there."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
-        client.loop(partial(_move, client, cluster), 20.0)
-
-
-def _move(client: Client, cluster: Cluster) -> None:
+def move(client: Client, cluster: Cluster) -> None:
+    """Move a partition of any topic to other brokers, and wait until it is there."""
     target = client.rng.sample(BROKERS, 3)
     topic, partition = client.rng.choice([*TOPICS]), client.rng.randrange(PARTITIONS)
     start = time.monotonic()
@@ -218,6 +194,11 @@ def _move(client: Client, cluster: Cluster) -> None:
     client.notes.add("move", took=time.monotonic() - start)
 
 
+def run_work(client: Client, work: Callable[[Client, Cluster], None], pause_s: float) -> None:
+    with Cluster.open(client.folder.metadata_root) as cluster:
+        client.loop(partial(work, client, cluster), pause_s)
+
+
 def run_spark(client: Client) -> None:
     # In the function: the others need no Spark.
     from tests.rigs.soaking.streams import run_streams
@@ -226,14 +207,14 @@ def run_spark(client: Client) -> None:
 
 
 ROLES: Final[dict[str, Callable[[Client], None]]] = {
-    "appender": run_appender,
+    "appender": partial(run_work, work=append, pause_s=0.2),
     "producer": run_producer,
     "table": partial(run_producer, topic=TABLE),
     "visitor": run_visitor,
-    "reader": run_reader,
-    "controller": run_controller,
-    "upkeep": run_upkeep,
-    "mover": run_mover,
+    "reader": partial(run_work, work=read, pause_s=1.0),
+    "controller": partial(run_work, work=control, pause_s=1.0),
+    "upkeep": partial(run_work, work=replicate, pause_s=1.0),
+    "mover": partial(run_work, work=move, pause_s=20.0),
     "spark": run_spark,
 }
 

@@ -178,10 +178,6 @@ def stale_end(facts: Facts) -> Found:
             moments.append((poll.completed_ns, 0, poll.end - 1, poll.process))
             if poll.is_fresh:
                 moments.append((poll.invoked_ns, 1, poll.end, poll.process))
-        for each in facts.ends:
-            if each.key == key:
-                moments.append((each.invoked_ns, 1, each.end, each.process))
-                moments.append((each.completed_ns, 0, each.end - 1, each.process))
         yield from ((key, words) for words in _behind(moments))
 
 

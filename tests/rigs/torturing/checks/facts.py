@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """One partition's part of a read.
+    """One partition's part of a read; a high watermark that was told is an empty one at it.
 
     Attributes:
         key: The partition.
@@ -81,24 +81,12 @@ class Poll:
         return self.records[-1][0] + 1 if self.records else self.start
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndOffset:
-    """A high watermark that a process was told."""
-
-    key: str
-    process: str
-    invoked_ns: int
-    completed_ns: int
-    end: int
-
-
 @dataclass(slots=True)
 class Facts:
     """A history in order; per partition where it matters."""
 
     batches: list[Batch] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
-    ends: list[EndOffset] = field(default_factory=list)
     open_calls: list[Event] = field(default_factory=list)
     crashed: set[str] = field(default_factory=set)
     healed_ns: int | None = None
@@ -200,13 +188,15 @@ def _complete(facts: Facts, batches: dict[Identity, Batch], invoked: Event, even
     elif event.kind == OK and event.call == POLL:
         facts.polls.extend(_polls(invoked, event))
     elif event.kind == OK:
-        facts.ends.extend(
-            EndOffset(
+        facts.polls.extend(
+            Poll(
                 key=key,
                 process=event.process,
+                assign=-1,
                 invoked_ns=invoked.at_ns,
                 completed_ns=event.at_ns,
-                end=end,
+                start=end,
+                records=(),
             )
             for key, end in event.fields["ends"].items()
         )
