@@ -20,25 +20,22 @@ TOLD = ("probe failed", "probed too seldom to say", "takes long")
 waits."""
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch, quick_folder() as folder:
-        # Nothing of the user's: neither settings nor a history of IPython's.
-        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
-            patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
-        patch.setenv("TMPDIR", str(folder))
-        notebook = nbformat.read(NOTEBOOK, as_version=4)
-        client = NotebookClient(
-            notebook,
-            timeout=SECONDS_MAX,
-            startup_timeout=SECONDS_MAX,
-            # What comes later than this after a cell's end is left out: 4 s by default.
-            iopub_timeout=SECONDS_MAX,
-            kernel_name="python3",
-            resources={"metadata": {"path": str(NOTEBOOK.parent)}},
-        )
-        client.execute()
-        yield notebook
+def executed(patch, folder):
+    """Return the notebook after its run, with nothing of the user's: neither settings nor a history."""
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
+        patch.setenv(name, str(folder / name.lower()))
+    patch.setenv("TMPDIR", str(folder))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    NotebookClient(
+        notebook,
+        timeout=SECONDS_MAX,
+        startup_timeout=SECONDS_MAX,
+        # What comes later than this after a cell's end is left out: 4 s by default.
+        iopub_timeout=SECONDS_MAX,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(NOTEBOOK.parent)}},
+    ).execute()
+    return notebook
 
 
 def shown(notebook, kind: str) -> list[str]:
@@ -51,43 +48,24 @@ def shown(notebook, kind: str) -> list[str]:
     ]
 
 
-def printed(notebook) -> str:
-    outputs = (each for cell in notebook.cells for each in cell.get("outputs", ()))
-    return "".join(each["text"] for each in outputs if each["output_type"] == "stream")
-
-
 @pytest.mark.long
-def test_pictures_and_tables_are_shown_inline(executed):
-    pictures, pages = shown(executed, "image/png"), shown(executed, "text/html")
+def test_pictures_tables_and_forecasts_are_shown_inline_and_no_cell_complains(monkeypatch):
+    with quick_folder() as folder:
+        notebook = executed(monkeypatch, folder)
 
+    pictures, pages = shown(notebook, "image/png"), shown(notebook, "text/html")
     assert len(pictures) == 3
     assert all(len(each) > 10_000 for each in pictures)
     assert sum("<table" in each and "dataframe" in each for each in pages) == 5
-
-
-@pytest.mark.long
-def test_what_happened_and_what_would_have_is_told(executed):
-    text = printed(executed)
-
+    outputs = [each for cell in notebook.cells for each in cell.get("outputs", ())]
+    text = "".join(each["text"] for each in outputs if each["output_type"] == "stream")
     assert "If broker 5 died now" in text
     assert "unclean election, offsets" in text
     assert "alerts-0" in text
-
-
-@pytest.mark.long
-def test_no_cell_complains(executed):
-    outputs = [each for cell in executed.cells for each in cell.get("outputs", ())]
-    errors = [each for each in outputs if each["output_type"] == "error"]
-    complaints = [
-        line
-        for each in outputs
-        if each.get("name") == "stderr"
-        for line in each["text"].splitlines()
-        if not any(each in line for each in TOLD)
-    ]
-
-    assert errors == []
-    assert complaints == []
+    assert [each for each in outputs if each["output_type"] == "error"] == []
+    said = (each["text"] for each in outputs if each.get("name") == "stderr")
+    lines = [line for text in said for line in text.splitlines()]
+    assert [line for line in lines if not any(each in line for each in TOLD)] == []
 
 
 def test_the_notebook_is_kept_without_outputs():
