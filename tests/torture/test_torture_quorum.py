@@ -24,6 +24,5 @@ def test_no_decision_is_lost_while_voters_roots_fail_and_processes_are_killed(tm
     assert {*VOTER_FAULTS} - left_out <= done
     assert {"kill client", "kill controller", "freeze client"} <= done
     assert report["first_decisions"]["count"] > len(VOTER_FAULTS)
-    assert report["first_commands"]["count"] > len(VOTER_FAULTS)
     assert report["quorum_epoch"] > 1
     assert report["records_read_back"] >= report["records_acked"] > 0

@@ -123,7 +123,7 @@ def _torture(
     count = ending.read_back()
     say(f"{count:,} records read back; checking every table at every version")
     on_voters = nemesis.on_voters
-    ending.check_voters([*on_voters.decisions, *on_voters.commands])
+    ending.check_voters(on_voters.decisions)
     fsck = ending.check_tables(disks.rolled_back)
     events = read_history(folder.history)
     facts = facts_of(events)
@@ -151,7 +151,6 @@ def _torture(
         "fsck": _coverage(fsck),
         "quorum_epoch": int(cluster.describe_quorum().epoch),
         "first_decisions": times_of(on_voters.decisions),
-        "first_commands": times_of(on_voters.commands),
         "anomalies": _shown(found),
         "anomaly_counts": {**dict.fromkeys(CHECKS, 0), **Counter(each.name for each in found)},
         "exit_code": 1 if found else 0,

@@ -11,15 +11,10 @@ from typing import Any, Final
 
 from kafka_on_spark.metadata.quorum.raft import QuorumSettings
 from kafka_on_spark.metadata.records import (
-    ConfigRecord,
     MetadataBatch,
     OffsetCommitRecord,
-    Record,
 )
 from tests.rigs.torturing.checks.anomalies import Anomaly
-
-PROBE: Final = "retention.ms"
-"""The setting of a topic that commands change."""
 
 PROBE_GROUP: Final = "torture-"
 """What the names of the groups begin with that decisions save an offset of."""
@@ -33,10 +28,10 @@ JUDGED_MIN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class FirstDecision:
-    """A decision or a command that was acknowledged."""
+    """A decision that was acknowledged: after what, and the group that it saved an offset of."""
 
     after: str
-    value: str
+    group: str
     seconds: float
     tries: int
 
@@ -45,20 +40,16 @@ def lost_decisions(
     batches: Iterable[MetadataBatch], decisions: Iterable[FirstDecision]
 ) -> Iterator[Anomaly]:
     """Yield the decisions that were acknowledged and that the metadata log lacks, or has twice."""
-    found = Counter(value_of(record) for batch in batches for record in batch.records)
-    for value in (each.value for each in decisions):
-        if found[value] != 1:
-            sentence = f"{value} was acknowledged and is there {found[value]} x"
+    found = Counter(
+        record.group
+        for batch in batches
+        for record in batch.records
+        if isinstance(record, OffsetCommitRecord)
+    )
+    for group in (each.group for each in decisions):
+        if found[group] != 1:
+            sentence = f"{group} was acknowledged and is there {found[group]} x"
             yield Anomaly("decision-lost", "", sentence)
-
-
-def value_of(record: Record) -> str | None:
-    """Return the value of the decision or command that a record may be of; None: of neither."""
-    if isinstance(record, OffsetCommitRecord) and record.group.startswith(PROBE_GROUP):
-        return record.group
-    if isinstance(record, ConfigRecord) and record.config_name == PROBE:
-        return record.config_value
-    return None
 
 
 def times_of(decisions: Sequence[FirstDecision]) -> dict[str, Any]:

@@ -3,9 +3,7 @@
 One voter's root at a time, the leader's every other time; or most of them, and then nothing may be
 decided until they are back. After each change this process, which nothing befalls, makes a decision:
 from the moment that a majority of roots was well, to its answer, is what is measured. A consumer's
-commit is one that no other process takes part in. A command follows, and is measured for itself: a
-controller decides it where one holds the lease, and controllers are killed all the time, so that it
-may wait for the lease's end as well.
+commit is one that no other process takes part in.
 """
 
 import random
@@ -17,7 +15,7 @@ from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from tests.rigs.torturing.checks.anomalies import Anomaly
-from tests.rigs.torturing.checks.quorum import PROBE, PROBE_GROUP, FirstDecision
+from tests.rigs.torturing.checks.quorum import PROBE_GROUP, FirstDecision
 from tests.rigs.torturing.checks.wholeness import patiently
 from tests.rigs.torturing.faults.disk_faults import (
     BETWEEN_MOMENTS_S,
@@ -46,8 +44,6 @@ NEEDS: Final = {"voter read-only": "read-only", "voter full": "full", "voter han
 """What a fault needs of the place, by the name under which disks say why it can't be done."""
 
 DECIDED_S_MAX: Final = 120.0
-FIRST_VALUE: Final = 10**12
-"""Of the setting that commands change: one that expires nothing."""
 
 
 class VoterFaults:
@@ -57,13 +53,12 @@ class VoterFaults:
         """`over`: set when faults are to end. `done`: counts them."""
         self.anomalies: list[Anomaly] = []
         self.decisions: list[FirstDecision] = []
-        self.commands: list[FirstDecision] = []
         self._done = done
         self._disks = disks
         self._cluster = cluster
         self._over = over
         self._pace = pace
-        self._value = FIRST_VALUE
+        self._count = 0
 
     def kinds(self) -> tuple[str, ...]:
         if not self._disks.folder.voter_disks:
@@ -79,12 +74,8 @@ class VoterFaults:
             writer.note(NEMESIS, fault=kind, voters=names)
             self._hit(kind, names, rng)
             self._done[kind] += 1
-            newest = {"decided": self.decisions[-2:], "commanded": self.commands[-2:]}
-            times = {
-                name: [(each.after, each.seconds, each.tries) for each in made]
-                for name, made in newest.items()
-            }
-            writer.note(NEMESIS, healed=kind, voters=names, **times)
+            decided = [(each.after, each.seconds, each.tries) for each in self.decisions[-2:]]
+            writer.note(NEMESIS, healed=kind, voters=names, decided=decided)
 
     def _drawn(self, kind: str, rng: random.Random) -> list[str]:
         disks = self._disks.folder.voter_disks
@@ -169,19 +160,23 @@ class VoterFaults:
             self.anomalies.append(Anomaly("stuck", name, sentence))
 
     def _decide(self, after: str, since_s: float) -> None:
-        """Make a decision, then a command, and take note of how long each took since a majority of
-        roots was well."""
-        self._value += 1
-        group, value = f"{PROBE_GROUP}{self._value}", str(self._value)
-        made = self._until_made(lambda: self._commit_offset(group), after, group, since_s)
-        self.decisions += made
-        if made:
-            self.commands += self._until_made(
-                lambda: self._cluster.alter_topic_configs(TOPICS[0], {PROBE: value}),
-                after,
-                value,
-                since_s,
-            )
+        """Make a decision, tried again until it is acknowledged, and take note of how long it took
+        since a majority of roots was well."""
+        self._count += 1
+        group, tries = f"{PROBE_GROUP}{self._count}", 0
+        while True:
+            try:
+                self._commit_offset(group)
+                seconds = time.monotonic() - since_s
+                self.decisions.append(FirstDecision(after, group, seconds, tries))
+                return
+            except KafkaOnSparkError as error:
+                tries += 1
+                if time.monotonic() - since_s > DECIDED_S_MAX:
+                    sentence = f"no decision in {DECIDED_S_MAX:.0f} s and {tries} tries: {error}"
+                    self.anomalies.append(Anomaly("stuck", after, sentence))
+                    return
+            time.sleep(0.02)
 
     def _commit_offset(self, group: str) -> None:
         """Have a new group stand at the beginning of a partition; nothing is committed if it does."""
@@ -190,20 +185,3 @@ class VoterFaults:
             partitions=[partition], group=group, enable_auto_commit=False
         ) as consumer:
             consumer.commit({partition: 0})
-
-    def _until_made(
-        self, make: Callable[[], None], after: str, value: str, since_s: float
-    ) -> list[FirstDecision]:
-        """Try until it is acknowledged; return what was. Nothing, if that takes too long."""
-        tries = 0
-        while True:
-            try:
-                make()
-                return [FirstDecision(after, value, time.monotonic() - since_s, tries)]
-            except KafkaOnSparkError as error:
-                tries += 1
-                if time.monotonic() - since_s > DECIDED_S_MAX:
-                    sentence = f"no decision in {DECIDED_S_MAX:.0f} s and {tries} tries: {error}"
-                    self.anomalies.append(Anomaly("stuck", after, sentence))
-                    return []
-            time.sleep(0.02)
