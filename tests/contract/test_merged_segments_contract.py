@@ -32,7 +32,7 @@ def parts(disks, source):
     return disks.replicas.open(source).load().batches
 
 
-def test_neighbours_become_one_segment_at_their_offsets(disks, source, parts):
+def test_neighbours_become_one_segment_that_keeps_where_each_plain_one_ended(disks, source, parts):
     made = rewrite(disks, source, parts)
 
     assert (made.base_offset, made.end_offset, made.record_count) == (0, 10, 10)
@@ -41,11 +41,6 @@ def test_neighbours_become_one_segment_at_their_offsets(disks, source, parts):
     assert made.appended_at_ms == max(part.appended_at_ms for part in parts)
     assert len(disks.content(source, made.segment.file_name)) == made.size_bytes
     disks.segments.check(source, made.segment)
-
-
-def test_it_keeps_where_each_plain_segment_ended(disks, source, parts):
-    made = rewrite(disks, source, parts)
-
     [first, second, third] = parts
     assert disks.segments.borders(source, made) == (
         Border(3, first.chain_digests[0]),

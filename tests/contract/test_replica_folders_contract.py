@@ -32,17 +32,14 @@ def state_of(disks, address):
     return disks.replicas.open(address).load()
 
 
-def test_all_files_of_a_folder_are_listed_but_not_the_log_of_its_table(disks, address):
+def test_all_files_of_a_folder_that_is_there_are_listed_but_not_the_log_of_its_table(
+    disks, address
+):
     disks.write(address, ORPHAN, b"staged")
+    nobody = replace(address, replica_uuid="f" * 32)
 
     assert disks.folders.names(address) == sorted([*names_of(state_of(disks, address)), ORPHAN])
-
-
-def test_a_folder_that_is_not_there_has_no_files(disks):
-    nobody = replace(disks.addresses[1], replica_uuid="f" * 32)
-
-    assert disks.folders.names(nobody) == []
-    assert disks.folders.found(nobody, [ORPHAN]) == []
+    assert disks.folders.names(nobody) == disks.folders.found(nobody, [ORPHAN]) == []
 
 
 def test_files_are_found_with_sizes_and_times_and_those_that_are_gone_are_left_out(disks, address):
@@ -66,24 +63,17 @@ def test_the_time_of_a_root_is_that_of_the_disk_of_the_address(disks, address):
         disks.folders.now_ms(other)
 
 
-def test_what_a_table_has_removed_is_told_with_a_time_and_nothing_else_is(disks, address):
+def test_what_a_table_has_removed_or_merged_is_told_with_a_time_and_nothing_else_is(disks, address):
     assert disks.folders.removed_at_ms(address) == {}
 
-    removed = drop_below(disks, address, 4)
-    again = drop_below(disks, address, 6)
-
-    told = disks.folders.removed_at_ms(address)
-    assert sorted(told) == sorted([*removed, *again])
-    assert len(removed) == 2
-    assert all(at_ms >= 0 for at_ms in told.values())
-
-
-def test_what_was_merged_away_is_told_and_the_merged_file_is_not(disks, address):
-    before = names_of(state_of(disks, address))
-
+    removed = drop_below(disks, address, 2)
+    left = names_of(state_of(disks, address))
     merged = merge(disks, address)
 
-    assert sorted(disks.folders.removed_at_ms(address)) == before
+    told = disks.folders.removed_at_ms(address)
+    assert sorted(told) == sorted([*removed, *left])
+    assert (len(removed), len(left)) == (1, 2)
+    assert all(at_ms >= 0 for at_ms in told.values())
     assert names_of(state_of(disks, address)) == [merged.segment.file_name]
 
 
