@@ -15,7 +15,7 @@ from tests.power.states.quick import quick
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--power-states", type=int, default=200, help="states to open (200)")
+    parser.addoption("--power-states", type=int, default=600, help="states to open (600)")
 
 
 @pytest.fixture(scope="module")
