@@ -85,20 +85,3 @@ def test_json_that_is_printed_is_appended_again_whole(call, printed, new_topic, 
     assert cluster.read(copy).drop(["topic"]).equals(cluster.read(topic).drop(["topic"]))
     [line, _] = sorted((tmp_path / "lines").read_text().splitlines(), reverse=True)
     assert json.loads(line)["timestamp"] == "2026-01-01T00:00:00.000005Z"
-
-
-@pytest.mark.smoke
-def test_group_goes_on_where_it_stood_and_commits_what_was_printed(
-    printed, new_topic, cluster, call
-):
-    topic = new_topic(b"a", b"b", b"c")
-    group = ("--group", f"of-{topic}")
-
-    assert printed(topic, *group, "--from-beginning", "--max-messages", 2) == _texts("a", "b")
-    [row] = cluster.describe_group(group[1])
-    assert row.offset == 2
-    assert printed(topic, *group, "-e") == _texts("c")
-    assert printed(topic, *group, "-e") == ""
-    kept = ("--consumer-property", "enable.auto.commit=false")
-    assert printed(topic, "--group", f"new-{topic}", "--from-beginning", "-e", *kept)
-    assert f"new-{topic}" not in cluster.list_groups()

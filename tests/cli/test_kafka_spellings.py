@@ -6,13 +6,7 @@ import sys
 
 import pytest
 
-from kafka_on_spark import __version__
 from tests.cli.conftest import ROOT
-
-
-def test_the_version_is_said(call):
-    assert call("--version") == f"kafka-on-spark {__version__}\n"
-
 
 # fmt: off
 WORDS = [

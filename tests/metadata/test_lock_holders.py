@@ -6,7 +6,6 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from kafka_on_spark.base.ids import PartitionKey
-from kafka_on_spark.controller.isr import encode_reports
 from kafka_on_spark.metadata.commit_lock import CommitLock
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import PartitionRecord, TopicRecord
@@ -78,19 +77,6 @@ def conclude(service, *reports):
 
 def high_watermarks(service, keys):
     return [service.catch_up().partition(key).high_watermark for key in keys]
-
-
-def test_one_commit_concludes_the_queued_reports_too_and_says_so(open_service, partitions, log):
-    first, second, third = partitions
-    lock = HeldLock(encode_reports([all_at(second, 5)]), encode_reports([all_at(third, 7)]))
-    service = open_service(acquire_lock=lambda uri, _: nullcontext(lock))
-    before = len(log.batches)
-
-    conclude(service, all_at(first, 3))
-
-    assert len(log.batches) == before + 1
-    assert high_watermarks(open_service(), partitions) == [3, 5, 7]
-    assert lock.is_done
 
 
 def test_whoever_commits_counts_no_replica_that_the_process_which_queued_found_bad(

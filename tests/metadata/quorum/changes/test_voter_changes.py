@@ -4,10 +4,9 @@ import pytest
 
 from kafka_on_spark.base.errors import (
     DuplicateVoterError,
-    VoterNotFoundError,
 )
 from tests.metadata.quorum.changes.grown_quorums import leader_of, new_root
-from tests.voter_fakes import STAMP, key_of, voter_of
+from tests.voter_fakes import STAMP
 
 
 def test_a_voter_that_another_process_added_and_elected_meanwhile_is_left_alone(quorum, process):
@@ -27,21 +26,3 @@ def test_a_voter_that_another_process_added_and_elected_meanwhile_is_left_alone(
     led = [each for each in quorum.roots[1].versions if each.leads]
     assert all(each.log.epoch_start(each.quorum_epoch) for each in led)
     assert leader_of(process) == 1
-
-
-REFUSED = [
-    pytest.param(lambda c: c.add(voter_of(0), STAMP), DuplicateVoterError, id="a voter again"),
-    pytest.param(lambda c: c.remove(key_of(7), STAMP), VoterNotFoundError, id="no voter"),
-    pytest.param(lambda c: c.remove(key_of(0), STAMP), VoterNotFoundError, id="the only one"),
-    pytest.param(lambda c: c.elect(key_of(7)), VoterNotFoundError, id="elect no voter"),
-]
-
-
-@pytest.mark.parametrize("change, error", REFUSED)
-def test_changes_that_can_not_be_are_refused(quorum, process, change, error):
-    before = quorum.roots[0].table
-
-    with pytest.raises(error):
-        change(process.changes)
-
-    assert quorum.roots[0].table == before
