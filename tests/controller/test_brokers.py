@@ -65,6 +65,7 @@ FENCED = [  # partition before                                   min, draining  
     pytest.param(partition("1 2", isr="1 2"),                     "3", "",        ("2", "1", 2),        id="minimum-is-at-most-the-replicas"),
     pytest.param(partition("2 1 3", isr="2 1", elr="3"),          "3", "",        ("2", "1 3", 2),      id="elr-grows"),
     pytest.param(partition("1 2 3", isr="1", elr="3"),            "2", "",        ("3", "1", 3),        id="elr-leads-in-the-same-commit-where-the-last-member-fails"),
+    pytest.param(partition("1 2 3", isr="1 2", elr="3", lost="3"), "3", "",       ("2", "1", 2),        id="a-lost-replica-is-not-eligible"),
     # A draining broker stays in sync and takes no leadership.
     pytest.param(partition("1 2 3"),                              "1", "2",       ("2 3", "", 3),       id="draining-is-passed-over"),
     pytest.param(partition("1 2"),                                "1", "2",       ("2", "", None),      id="only-draining-is-left"),
