@@ -5,7 +5,6 @@ from itertools import chain
 
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.groups.membership import chosen_assignor, fence, join, reconcile, share_out
-from kafka_on_spark.groups.offsets import saved_offset
 from kafka_on_spark.metadata.image import (
     ConsumerGroup,
     ControllerResult,
@@ -13,7 +12,7 @@ from kafka_on_spark.metadata.image import (
     TopicImage,
 )
 from kafka_on_spark.metadata.records import RemovePartitionRecord, RemoveTopicRecord
-from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition, partition_map
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition, partition_map
 from tests.committing import committed, replay
 
 ONE_REPLICA = partition("1")
@@ -126,35 +125,6 @@ def grown(image, *partitions):
     there = dict(topic.partitions.items())
     more = {len(there) + place: each for place, each in enumerate(partitions)}
     return replace(image, topics={TOPIC_ID: replace(topic, partitions=partition_map(there | more))})
-
-
-def saved(image):
-    """Return where the group stands, by partition."""
-    return {key.partition: each.offset for (_, key), each in image.group_offsets.items()}
-
-
-def test_a_group_stands_at_the_beginning_of_partitions_that_are_added():
-    some = partition("1", hw=7, start=3)
-    image = reconciled(shared(joined(with_partitions(2), "a", "b")), "a")
-    assert saved(image) == {}
-
-    # The owner of the last one is fenced in the same moment.
-    image = replay(grown(image, some), fence(image, "g", {"b": 45_000}, 0))
-    image = shared(image)
-    assert saved(image) == {2: 3}
-    assert saved(shared(grown(image, some, some))) == {2: 3, 3: 3, 4: 3}
-
-
-def test_so_does_one_that_had_no_members_when_they_were_added():
-    image = with_partitions(2)
-    commits = [
-        saved_offset("g", KEY, ONE_REPLICA, 0, "t"),
-        saved_offset("h", KEY, ONE_REPLICA, 0, "t"),
-    ]
-    image = committed(image, commits)
-
-    assert saved(shared(joined(grown(image, ONE_REPLICA), "a"))) == {0: 0, 1: 0, 2: 0}
-    assert saved(shared(joined(with_partitions(2), "a"))) == {}, "all of it is new to the group"
 
 
 def test_a_topic_that_is_gone_is_given_up_and_one_that_comes_is_taken():

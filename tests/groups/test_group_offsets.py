@@ -57,30 +57,6 @@ def alone():
     return replay(image, follow(image, begins_at="earliest"))
 
 
-@pytest.mark.parametrize("begins_at, offsets", [("earliest", [2, 3]), ("latest", [8, 9])])
-def test_where_a_group_begins_is_saved_as_a_partition_is_taken(begins_at, offsets):
-    result = follow(joined(two_partitions(), "a"), begins_at=begins_at)
-
-    assert result.response == {ZERO, ONE}
-    assert kinds(result) == ["GroupAssignmentRecord", "OffsetCommitRecord", "OffsetCommitRecord"]
-    assert [each.offset for each in result.records[1:]] == offsets
-    assert kinds(follow(joined(two_partitions(), "a"))) == ["GroupAssignmentRecord"]
-
-
-def test_offsets_come_before_the_partition_is_given_up():
-    image = joined(alone(), "b")
-
-    result = follow(image, held={ZERO}, processed={ONE: Position(5, 0)})
-
-    assert result.response == {ZERO}
-    assert kinds(result) == ["OffsetCommitRecord", "GroupAssignmentRecord"]
-    after = replay(image, result)
-    assert after.group_offsets["g", ONE].offset == 5
-    taken = follow(after, "b", begins_at="latest")
-    assert kinds(taken) == ["GroupAssignmentRecord"], "it begins where the other has stopped"
-    assert taken.response == {ONE}
-
-
 def test_what_was_given_up_already_is_not_saved_again():
     """The outcome of the first try was unknown: it stands, and b has the partition."""
     image = joined(alone(), "b")

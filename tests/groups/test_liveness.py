@@ -111,16 +111,6 @@ def test_two_that_fence_the_same_one_do_it_once():
     assert len(members.log.batches) == batches + 1
 
 
-def test_a_look_from_before_a_freeze_fences_nobody():
-    members = Members("a", "b")
-    silent = Observed({"memory": b"b"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
-    members.clocks["a"].advance(SESSION_MS / 3 + 1)
-
-    members.livenesses["a"].fence({"b": silent})
-
-    assert members.names == {"a", "b"}
-
-
 def test_a_member_that_can_not_write_its_first_heartbeat_is_told():
     members = Members("a")
     members.heartbeats.is_offline = True

@@ -15,7 +15,6 @@ from kafka_on_spark.base.errors import (
     UnsupportedAssignorError,
 )
 from kafka_on_spark.base.ids import AWAY, PartitionKey
-from kafka_on_spark.controller.topics import create_topic
 from kafka_on_spark.groups.membership import (
     check_not_replaced,
     fence,
@@ -33,11 +32,10 @@ from kafka_on_spark.groups.offsets import (
     delete_group,
     member_of,
     save_offsets,
-    saved_offset,
     saved_positions,
 )
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
-from tests.committing import committed, replay
+from tests.committing import replay
 
 ONE = PartitionKey(TOPIC_ID, 1)
 EMPTY = image_of(partition("1", hw=8), partition("1", hw=8))
@@ -113,37 +111,6 @@ def test_other_topics_are_the_next_epoch_and_the_same_ones_none():
     assert subscribe(after, "g", "a", ["z", "z"]).records == []
     with pytest.raises(UnknownMemberIdError):
         subscribe(after, "g", "b", ["z"])
-
-
-def test_a_group_stands_at_the_beginning_of_a_topic_that_comes_while_it_reads():
-    image = image_of(partition("1", hw=8, start=3), partition("1", hw=8))
-    image = joined(image, "a", topics=["z"])
-    image = committed(image, [saved_offset("g", ONE, partition("1"), 5, "t")])
-
-    after = replay(image, subscribe(image, "g", "a", [TOPIC, "z"]))
-
-    assert {key: each.offset for (_, key), each in after.group_offsets.items()} == {KEY: 3, ONE: 5}
-
-
-def test_a_group_stands_at_the_beginning_of_a_topic_that_is_created_under_a_name_it_reads():
-    image = joined(joined(EMPTY, "a", topics=["later", TOPIC]), "b", topics=[TOPIC])
-    image = replay(image, join(image, "other", member_id="c", topics=[TOPIC]))
-
-    decided = create_topic(
-        image,
-        "later",
-        partition_count=2,
-        replication_factor=1,
-        replica_assignment=None,
-        configs={},
-        new_uuid=lambda: "e" * 32,
-        random_below=lambda bound: 0,
-        cause="t",
-    )
-
-    after = replay(image, decided)
-    stands = {(group, key): each.offset for (group, key), each in after.group_offsets.items()}
-    assert stands == {("g", PartitionKey(decided.response, number)): 0 for number in (0, 1)}
 
 
 def test_who_leaves_or_is_fenced_frees_its_partitions_and_a_group_without_members_is_none():
