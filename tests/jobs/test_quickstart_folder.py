@@ -49,15 +49,6 @@ def test_other_options_than_it_was_begun_with_are_refused(tmp_path):
         RunFolder.take(str(tmp_path), GivenPlan(30, None, None), DEFAULT)
 
 
-def test_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path):
-    (tmp_path / "letter.txt").write_text("dear")
-
-    with pytest.raises(QuickstartError, match="holds something else"):
-        RunFolder.take(str(tmp_path), NOTHING, DEFAULT)
-
-    assert [each.name for each in tmp_path.iterdir()] == ["letter.txt"]
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"rows": 3}', '"text"'])
 def test_plan_that_is_not_one_is_refused(tmp_path, text):
     (tmp_path / "quickstart.json").write_text(text)
@@ -71,23 +62,6 @@ def test_folder_in_which_another_run_works_is_refused(take, tmp_path):
 
     with pytest.raises(QuickstartError, match="another quickstart works in"):
         RunFolder.take(str(tmp_path), NOTHING, DEFAULT)
-
-
-def test_disk_that_is_taken_away_comes_back_as_it_was(take, tmp_path):
-    folder = take(tmp_path)
-    root = Path(folder.broker_root(1))
-    root.mkdir()
-    (root / "meta.properties").write_text("mine")
-
-    folder.take_away(str(root))
-
-    assert folder.is_away(str(root))
-    assert not root.exists()
-
-    folder.give_back(str(root))
-
-    assert not folder.is_away(str(root))
-    assert (root / "meta.properties").read_text() == "mine"
 
 
 def test_a_run_with_three_voters_knows_which_of_their_roots_it_took_away(take, tmp_path):
