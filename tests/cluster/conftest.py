@@ -7,6 +7,7 @@ import pytest
 from tests.cluster.disks import new_disks, one_race_a_device, patient_passes
 
 _NUMBERS = count()
+CLIENTS = {"append", "consuming", "producing"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,7 +51,9 @@ def topic(new_topic):
 
 
 @pytest.fixture
-def disks():
-    """A cluster of its own, whose brokers can be broken."""
-    with new_disks() as disks:
+def disks(request):
+    """A cluster of its own, whose brokers can be broken. Nobody gives up an append but by request in
+    tests of clients, which a busy machine may keep waiting for long."""
+    is_patient = request.path.parent.name in CLIENTS
+    with new_disks(configs={"delivery.timeout.ms": "120000"} if is_patient else {}) as disks:
         yield disks

@@ -128,15 +128,9 @@ class Disks:
         for each in broker_ids:
             self.root(each).rename(self.base / f"away-{each}")
 
-    def fenced_in_time(self) -> tuple[int, ...]:
-        """Return which brokers a controller's pass fences: on a machine under load a pass may probe
-        a root too seldom to say, and the next one says it."""
-        passes = (self.cluster.run_controller().fenced for _ in range(10))
-        return next((each for each in passes if each), ())
-
     def take_down(self, *broker_ids: int) -> None:
-        """Take roots away, and have a controller fence all their brokers, in as many passes as that
-        needs: as of `fenced_in_time`."""
+        """Take roots away, and have a controller fence all their brokers: on a machine under load a pass
+        may probe a root too seldom to say, and the next one says it."""
         self.take_away(*broker_ids)
         for _ in range(10):
             self.cluster.run_controller()

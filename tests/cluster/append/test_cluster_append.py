@@ -23,21 +23,16 @@ def table(**columns):
 FORMS = [
     pytest.param([(b"k", b"v")],                                         id="tuples of key and value"),
     pytest.param([("k", "v")],                                           id="texts are UTF-8"),
-    pytest.param([(b"k", b"v", [], None, None)],                         id="whole tuples"),
     pytest.param([Record(b"k", b"v")],                                   id="Record"),
-    pytest.param([Record("k", "v", headers=(), partition=0)],            id="Record with a partition"),
     pytest.param([{"key": b"k", "value": b"v"}],                         id="mappings"),
-    pytest.param([{"value": b"v", "key": "k"}],                          id="mappings in any order"),
     pytest.param(iter([(b"k", b"v")]),                                   id="an iterator"),
     pytest.param(table(key=[b"k"], value=[b"v"]),                        id="Arrow table"),
-    pytest.param(table(value=["v"], key=["k"]),                          id="Arrow table of strings"),
     pytest.param(table(key=[b"k"], value=[b"v"]).to_batches()[0],        id="Arrow record batch"),
     pytest.param(table(key=pa.array(["k"], pa.large_string()), value=pa.array([b"v"], pa.large_binary())),
                                                                          id="Arrow's large types"),
     pytest.param(table(key=[b"k"], value=[b"v"], partition=pa.array([0], pa.int64()), offset=[7]),
                                                                          id="rows that were read"),
     pytest.param(pd.DataFrame({"key": ["k"], "value": [b"v"]}, index=[7]), id="pandas frame"),
-    pytest.param(pd.DataFrame({"key": ["k"], "value": ["v"]}, dtype="string"), id="pandas frame of strings"),
     pytest.param(pd.DataFrame([("k", "v", 0.0)], columns=["key", "value", "partition"]), id="pandas frame with a partition"),
 ]
 # fmt: on

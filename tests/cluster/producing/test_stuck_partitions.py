@@ -145,22 +145,3 @@ def test_a_flush_ends_that_begins_when_what_was_stuck_has_its_answers_and_is_sti
         flushes[0].result()
 
     assert isinstance(stuck.exception(0), RequestTimedOutError)
-
-
-def test_partitions_of_one_append_have_their_answers_as_they_come(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1], 1: [2]})
-    with cluster.producer(linger_ms=60_000) as producer:
-        producer.send("orders", None, b"before", partition=1)
-        producer.flush()
-        disks.take_away(2)
-        stuck = producer.send("orders", None, b"after", partition=1)
-        taken = producer.send("orders", None, b"after", partition=0)
-        with ThreadPoolExecutor(1) as thread:
-            flushed = thread.submit(producer.flush)
-            assert taken.result(WAIT_S).offset == 0
-            assert not stuck.done()
-            disks.give_back(2)
-            flushed.result(WAIT_S)
-
-        assert stuck.result(0).offset == 1
