@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+from functools import lru_cache
 
 import pytest
 
@@ -136,9 +137,12 @@ def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
 ):
     """A service that runs for months would else keep a client of each key that it had."""
     monkeypatch.setattr(storage_options, "_LOOKED_UP_MAX", 4)
+    assert s3_files._s3_files.cache_info().maxsize == s3_files.CLIENTS_MAX
+    few = lru_cache(maxsize=4)(s3_files._s3_files.__wrapped__)
+    monkeypatch.setattr(s3_files, "_s3_files", few)
     options = StorageOptions({"s3://bucket": "profile:often"})
     seen = []
-    for number in range(s3_files.CLIENTS_MAX + 8):
+    for number in range(8):
         keys = f"aws_access_key_id = id-{number}\naws_secret_access_key = secret-{number}\n"
         (tmp_path / "config").write_text(f"[profile often]\n{keys}")
         os.utime(tmp_path / "config", (number, number))
@@ -146,7 +150,7 @@ def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
         assert filesystem(URL, options) is seen[-1]
 
     assert len({each.key for each in seen}) == len(seen)
-    assert s3_files._s3_files.cache_info().currsize <= s3_files.CLIENTS_MAX
+    assert few.cache_info().currsize == 4
     assert not [each for each in s3_files.S3Files._cache.values() if each in seen]
     newest = f"secret-{len(seen) - 1}"
     assert options.redact(f"{newest} secret-1") == "[hidden] secret-1"
