@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.base import config
-from kafka_on_spark.base.config import SETTINGS, Settings, check_acks, check_settings
+from kafka_on_spark.base.config import (
+    SETTINGS,
+    Settings,
+    check_acks,
+    check_settings,
+    cluster_settings,
+)
 from kafka_on_spark.base.errors import InvalidConfigError, InvalidRequiredAcksError
 
 
@@ -207,3 +213,20 @@ def test_acks(given, expected):
 def test_other_acks_are_refused(given):
     with pytest.raises(InvalidRequiredAcksError, match="acks"):
         check_acks(given)
+
+
+def test_settings_of_the_file_are_a_new_clusters_in_a_checkout_and_as_installed(
+    tmp_path, monkeypatch
+):
+    """As it comes it changes nothing; that it names all settings is in tests/docs."""
+    assert cluster_settings({}) == {}
+    for place in ("conf", "kafka_on_spark/conf"):
+        root = tmp_path / place.replace("/", "-")
+        (root / place).mkdir(parents=True)
+        (root / place / "cluster.toml").write_text('[cluster]\n"retention.ms" = 5\n')
+        monkeypatch.setattr(config, "__file__", str(root / "kafka_on_spark" / "base" / "config.py"))
+
+        assert cluster_settings({"retention.bytes": "7"}) == {
+            "retention.ms": "5",
+            "retention.bytes": "7",
+        }

@@ -3,7 +3,6 @@
 Made once. Each test gets it back as it was, on the same paths, and breaks it.
 """
 
-import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,6 @@ from tests.cluster.disks import Disks, partition_of, records
 TOPIC = "orders"
 LOG_START = 2
 """Where retention has left the topic's log start: inside no batch."""
-
-
-Stamps = dict[Path, tuple[int, int, int] | None]
-"""By path what changes with a file: its inode, the time it was written at, its size; None: a folder."""
 
 
 def key_of(image: MetadataImage, topic: str = TOPIC) -> PartitionKey:
@@ -145,7 +140,6 @@ class Life:
     disks: LivedDisks
     copy: Path
     metadata_table: Path
-    _stamps: Stamps
 
     @classmethod
     def of(cls, disks: Disks, copy: Path) -> "Life":
@@ -153,35 +147,16 @@ class Life:
         saved, table = disks.cluster.image, Path(disks.cluster.metadata_table)
         disks.close()
         shutil.copytree(disks.base, copy)
-        return cls(LivedDisks(disks.base, saved=saved), copy, table, stamps_below(disks.base))
+        return cls(LivedDisks(disks.base, saved=saved), copy, table)
 
     def restore(self) -> None:
-        """Close the cluster, and put back what is not as it was."""
+        """Close the cluster, and put its files back as they were."""
         self.disks.close()  # first: until then it may still write a checkpoint
         self.disks.opened.clear()
         replica_store.cache_clear()
-        base, now = self.disks.base, stamps_below(self.disks.base)
-        for path in sorted(now.keys() - self._stamps.keys(), reverse=True):
-            path.unlink() if now[path] else path.rmdir()
-        for path in sorted(
-            each for each, stamp in self._stamps.items() if now.get(each, 0) != stamp
-        ):
-            if self._stamps[path] is None:
-                path.mkdir()
-            else:
-                shutil.copy2(self.copy / path.relative_to(base), path)
-        self._stamps = stamps_below(base)
+        shutil.rmtree(self.disks.base)
+        shutil.copytree(self.copy, self.disks.base)
 
     def fsck(self, *, deep: bool = True):
         """Check the tables as another process would."""
         return check_cluster(self.disks.metadata_root, deep=deep)
-
-
-def stamps_below(folder: Path) -> Stamps:
-    stamps: Stamps = {}
-    for parent, folders, files in os.walk(folder):
-        stamps.update((Path(parent, name), None) for name in folders)
-        for name in files:
-            found = os.stat(path := Path(parent, name))
-            stamps[path] = found.st_ino, found.st_mtime_ns, found.st_size
-    return stamps
