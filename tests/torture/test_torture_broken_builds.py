@@ -37,7 +37,7 @@ from tests.rigs.torturing.clients.reading import (
 )
 from tests.rigs.torturing.ending import lost_in_tables
 from tests.rigs.torturing.folder import PARTITIONS, TOPICS, key_of
-from tests.rigs.torturing.history import OK, POLL, HistoryWriter, read_client, read_history
+from tests.rigs.torturing.history import OK, POLL, HistoryWriter, read_history
 from tests.told import actions
 
 APPENDS = 10
@@ -71,7 +71,7 @@ class Stage:
 
     def start_client(self, incarnation: int) -> None:
         """Start the client that appends, or the next process of it."""
-        before = read_client(self.folder, "client")
+        before = read_history(self.folder, "client")
         writer = HistoryWriter(self.folder, f"client.{incarnation}")
         self.appending = AppendingClient(
             self.append, writer, random.Random(incarnation), producer_id="p", before=before

@@ -98,15 +98,7 @@ def read_file(file: Path) -> Iterator[Event]:
         )
 
 
-def read_history(folder: Path) -> list[Event]:
-    """Return the events of all processes in the order of time."""
-    events = [event for file in sorted(folder.glob("*.jsonl")) for event in read_file(file)]
-    return sorted(events, key=lambda event: event.at_ns)
-
-
-def read_client(folder: Path, client: str) -> list[Event]:
-    """Return the events of one role, of all its processes so far, in the order of time."""
-    events = [
-        event for file in sorted(folder.glob(f"{client}.*.jsonl")) for event in read_file(file)
-    ]
-    return sorted(events, key=lambda event: event.at_ns)
+def read_history(folder: Path, client: str = "*") -> list[Event]:
+    """Return the events of all processes, or of one role's so far, in the order of time."""
+    files = sorted(folder.glob(f"{client}.*.jsonl"))
+    return sorted((event for each in files for event in read_file(each)), key=lambda e: e.at_ns)

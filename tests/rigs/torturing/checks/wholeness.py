@@ -20,7 +20,7 @@ from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.store.roots import StorageOptions
 from tests.rigs.torturing.checks.facts import facts_of
 from tests.rigs.torturing.folder import key_of, keys
-from tests.rigs.torturing.history import read_client
+from tests.rigs.torturing.history import read_history
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ def acknowledged_since(
     begun after it; None: none yet."""
     times: dict[str, int | None] = {key_of(*each): None for each in keys()}
     for client in clients:
-        for batch in facts_of(read_client(history, client)).batches:
+        for batch in facts_of(read_history(history, client)).batches:
             if batch.acked_ns is not None and batch.invoked_ns > since_ns:
                 earlier = times[batch.key]
                 after_ns = batch.acked_ns - since_ns

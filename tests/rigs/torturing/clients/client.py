@@ -22,7 +22,7 @@ from tests.rigs.torturing.clients.appending import AppendingClient
 from tests.rigs.torturing.clients.reading import ReadingClient, ask_directly, read_directly
 from tests.rigs.torturing.clients.spark_clients import SparkAppends, SparkReads
 from tests.rigs.torturing.folder import TortureFolder
-from tests.rigs.torturing.history import HistoryWriter, read_client
+from tests.rigs.torturing.history import HistoryWriter, read_history
 
 log = logging.getLogger("kafka_on_spark.torture")
 
@@ -71,7 +71,7 @@ class Client:
 
     def appending(self, append: Callable[..., object], producer_id: str | None) -> AppendingClient:
         """Return the appending of this process, which goes on where the last one was killed."""
-        before = read_client(self.folder.history, self.name)
+        before = read_history(self.folder.history, self.name)
         return AppendingClient(
             append,  # type: ignore[arg-type]
             self.writer(),
