@@ -4,6 +4,7 @@ import threading
 from collections import defaultdict
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from kafka_on_spark.base.errors import (
@@ -219,6 +220,15 @@ def test_a_wrong_record_raises_where_it_is_sent(narrow, given, kind, said):
 
     with pytest.raises(kind, match=said):
         producer.send(**{"topic": name, "key": None, "value": b"v", **given})
+
+
+def test_other_kinds_of_bytes_and_numbers_are_taken(cluster, new_topic):
+    topic = new_topic(partitions=2)
+    with cluster.producer() as producer:
+        producer.send(topic, bytearray(b"k"), memoryview(b"v"), partition=np.int64(1))
+
+    [row] = cluster.read(topic).to_pylist()
+    assert (row["key"], row["value"], row["partition"]) == (b"k", b"v", 1)
 
 
 def test_a_producer_sees_partitions_and_settings_that_were_changed(cluster, new_topic):
