@@ -13,6 +13,11 @@ PAGES = pages()
 _COMMAND_LINE = get_command(app)
 VERBS = {name: _COMMAND_LINE.get_command(None, name) for name in vars(_COMMAND_LINE)["commands"]}
 FOLDERS = ("", "kafka_on_spark/", "docs/")
+MODULES = {
+    file.name
+    for folder in ("kafka_on_spark", "tests", "jobs", ".ci")
+    for file in (ROOT / folder).rglob("*.py")
+}
 
 
 def test_the_readme_has_200_lines_at_most():
@@ -41,10 +46,7 @@ def test_each_file_that_a_page_names_is_there(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_each_module_that_a_page_names_without_its_folder_is_there(name):
-    named = set(re.findall(r"`(\w+\.py)`", PAGES[name]))
-    folders = [ROOT / each for each in ("kafka_on_spark", "tests", "jobs", ".ci")]
-
-    assert named <= {file.name for folder in folders for file in folder.rglob("*.py")}
+    assert set(re.findall(r"`(\w+\.py)`", PAGES[name])) <= MODULES
 
 
 @pytest.mark.parametrize("name", PAGES)
