@@ -17,6 +17,16 @@ from tests.simulation.faults.aimed_plans import (
 from tests.simulation.faults.compacted_plans import compacted
 from tests.simulation.faults.expiring_plans import ahead, expiring
 from tests.simulation.faults.merged_plans import heirs, merged, parted, restamped, unanswered
+from tests.simulation.faults.swarm_plans import (
+    damaged,
+    dozing,
+    eager,
+    hanging,
+    hasty,
+    mistaken,
+    plan_of,
+    retried,
+)
 from tests.simulation.mutants.append_pass_mutants import (
     FILLING_MUTANTS,
     SOLE_MUTANTS,
@@ -27,6 +37,7 @@ from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
 from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS, RESTAMPING_MUTANTS
+from tests.simulation.mutants.protocol_mutants import MUTANTS as PROTOCOL_MUTANTS
 from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.mutants.retention_mutants import RETENTION_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
@@ -58,6 +69,14 @@ class Aim(NamedTuple):
 
 # fmt: off
 AIMS = (
+    Aim("the swarm's dangers are told by name",                               plan_of,      1, 1, PROTOCOL_MUTANTS),
+    Aim("many elections, many zombies",                                       eager,        1, 20),
+    Aim("leaders that hardly last",                                           hasty,        1, 20),
+    Aim("files that are damaged and put right",                               damaged,      1, 20),
+    Aim("commits that hang and land late",                                    hanging,      1, 20),
+    Aim("inspections that fail in passing",                                   mistaken,     1, 20),
+    Aim("rounds that sleep while a leader goes",                              dozing,       1, 20),
+    Aim("retries with other records",                                         retried,      1, 20),
     Aim("what is kept is a function of the log and the decisions, and no reader goes back", compacted, 5, 340, COMPACTION_MUTANTS),
     Aim("only what is silent expires, and nothing comes back twice",          expiring,     5, 300, EXPIRING_MUTANTS),
     Aim("a clock that is hours or years ahead gives nobody its time and has nothing go", ahead, 3, 300),

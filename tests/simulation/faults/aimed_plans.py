@@ -3,7 +3,6 @@
 import random
 from dataclasses import replace
 
-from tests.simulation.faults.swarm_plans import plan_of as swarm
 from tests.simulation.faults.swarm_plans import unclean
 from tests.simulation.plan import NO_BOUND, Plan
 
@@ -168,18 +167,3 @@ def retained(seed: int) -> Plan:
         return plan
     losing = unclean(plan)
     return replace(losing, events=losing.events | wrong, retention_ms=100, retention_bytes=-1)
-
-
-def retried(seed: int) -> Plan:
-    """Return a plan of producers that die in appends to two partitions, of which one may be committed,
-    and are followed by others that retry with other records."""
-    return replace(
-        swarm(seed),
-        partitions=2,
-        clients=("p0", "p1"),
-        steps=1500,
-        events={"kill": 0.01, "second driver": 0.004, "offline": 0.004},
-        call_faults={"slow": 0.02},
-        is_unclean=False,
-        changes_retries=True,
-    )

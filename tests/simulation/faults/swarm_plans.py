@@ -3,7 +3,7 @@ no fault hides what another would show."""
 
 import random
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.plan import CALL_FAULTS, Plan
 
@@ -112,3 +112,121 @@ def _hangs(seed: int) -> dict[str, float]:
     """Return how often a seed's calls hang; drawn apart, so that its other dangers are as ever."""
     rng = random.Random(f"plan/{seed}/hangs")
     return {"hung": 0.03 * rng.random()} if seed % 5 == 0 else {}
+
+
+# One danger above the rest.
+
+
+def _small(seed: int, **given: Any) -> Plan:
+    return replace(
+        plan_of(seed),
+        brokers=3,
+        partitions=1,
+        steps=1500,
+        controllers=2,
+        replicators=2,
+        is_unclean=False,
+        **given,
+    )
+
+
+def eager(seed: int) -> Plan:
+    """Return a plan of many elections and many zombies, and few other faults."""
+    plan = _small(
+        seed,
+        min_isr=2 if seed % 2 else 1,
+        clients=(None, "p1", None),
+        lag_ms=500,
+        events={"offline": 0.02, "freeze": 0.01, "kill": 0.004, "second driver": 0.004},
+        call_faults={"slow": 0.02, "stale": 0.02},
+    )
+    return replace(plan, is_unclean=plan_of(seed).is_unclean)
+
+
+def hasty(seed: int) -> Plan:
+    """Return a plan of leaders that hardly last, with appends that outlive them."""
+    return _small(
+        seed,
+        min_isr=1,
+        clients=(None, None, "p1", None, None),
+        lag_ms=60,
+        session_ms=40,
+        events={"offline": 0.02, "freeze": 0.01},
+        call_faults={"slow": 0.05},
+    )
+
+
+def damaged(seed: int) -> Plan:
+    """Return a plan of files that are damaged and put right, and of inspections that fail in passing."""
+    plan = _small(
+        seed,
+        min_isr=2,
+        clients=(None,),
+        lag_ms=60,
+        session_ms=40,
+        verdict_ms=20,
+        events={"rot": 0.01, "mend": 0.05, "offline": 0.02, "blink": 0.01},
+        call_faults={"failed": 0.02, "mistaken": 0.02},
+    )
+    return replace(plan, is_unclean=True)
+
+
+def hanging(seed: int) -> Plan:
+    """Return a plan of commits that hang and land late, on disks that come and go."""
+    plan = _small(
+        seed,
+        min_isr=2,
+        clients=(None, None, None),
+        lag_ms=300,
+        session_ms=100,
+        events={"offline": 0.006},
+        call_faults={"delayed": 0.3, "hung": 0.003},
+    )
+    return replace(plan, steps=2000)
+
+
+def mistaken(seed: int) -> Plan:
+    """Return a plan of inspections that fail in passing: a second one would find a sound replica."""
+    plan = _small(
+        seed,
+        min_isr=2,
+        clients=("p0", "p1", None),
+        lag_ms=2000,
+        session_ms=1500,
+        verdict_ms=20,
+        sweep_ms=1000,
+        events={"freeze": 0.002},
+        call_faults={"mistaken": 0.05},
+    )
+    return replace(plan, replicators=1)
+
+
+def dozing(seed: int) -> Plan:
+    """Return a plan of rounds that sleep while a leader goes, and others inspect what is left: brokers
+    are away for longer than a sweep takes before they are fenced."""
+    return Plan(
+        seed=seed,
+        clients=(None,),
+        steps=1500,
+        replicators=3,
+        lag_ms=80,
+        session_ms=80,
+        sweep_ms=20,
+        events={"offline": 0.02},
+        call_faults={"slow": 0.05},
+    )
+
+
+def retried(seed: int) -> Plan:
+    """Return a plan of producers that die in appends to two partitions, of which one may be committed,
+    and are followed by others that retry with other records."""
+    return replace(
+        plan_of(seed),
+        partitions=2,
+        clients=("p0", "p1"),
+        steps=1500,
+        events={"kill": 0.01, "second driver": 0.004, "offline": 0.004},
+        call_faults={"slow": 0.02},
+        is_unclean=False,
+        changes_retries=True,
+    )

@@ -21,6 +21,15 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import reports
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.produce import append_rounds, leader_log
+from tests.simulation.faults.swarm_plans import (
+    damaged,
+    dozing,
+    eager,
+    hanging,
+    hasty,
+    mistaken,
+    retried,
+)
 from tests.simulation.plan import Plan
 
 
@@ -33,7 +42,7 @@ class Mutant:
         patches: What is replaced: its owner, its name, and what stands there instead.
         seed: Where the search for a plan that shows it begins: some need a rare sequence of events.
         invariant: The one that is seen not to hold then; empty where the test's own case says it.
-        plan: Makes the plans that show it, where those that look for its kind do not.
+        plan: Makes the plans that show it, where those of its subject do not.
     """
 
     rule: str
@@ -156,6 +165,8 @@ MUTANTS = [
         "an append is acknowledged by its chain digest, not by its offset",
         ((append_rounds, "is_acknowledged", _committed_by_offset),),
         invariant="H1 acked is committed",
+        plan=eager,
+        seed=62,
     ),
     Mutant(
         "a follower cuts where it diverges from its leader, not at an old high watermark",
@@ -171,6 +182,8 @@ MUTANTS = [
         "a retry is searched in the very log that is committed to",
         ((operations, "find_append", _nothing),),
         invariant="H3 one offset a value",
+        plan=eager,
+        seed=1,
     ),
     Mutant(
         "files that stand in the log are not added again",
@@ -185,11 +198,13 @@ MUTANTS = [
         "below the minimum of replicas in sync nothing is committed",
         ((reports, "is_under_min_isr", _no),),
         invariant="I9",
+        plan=hanging,
     ),
     Mutant(
         "each leadership has an epoch of its own",
         ((PartitionRegistration, "epochs_after", _epoch_stays),),
         invariant="I7",
+        plan=eager,
     ),
     Mutant(
         "each change of a register has a partition epoch of its own",
@@ -205,21 +220,28 @@ MUTANTS = [
         "a commit that was left behind may land: it is never called not written",
         ((append_rounds, "CommitOutcomeUnknownError", _NeverError),),
         invariant="H4 aborted read",
+        plan=hanging,
+        seed=42,
     ),
     Mutant(
         "what was not inspected is never reported as caught up",
         ((SweepRound, "not_inspected_count", _none),),
         invariant="I24 inspected in time",
+        plan=hasty,
+        seed=1,
     ),
     Mutant(
         "a round counts no inspection that is newer than its image",
         ((SweepRound, "is_ahead_of", _no),),
         invariant="I24 inspected in time",
+        plan=dozing,
+        seed=479,
     ),
     Mutant(
         "a replica is lost only when a second inspection finds it bad again",
         ((isr, "is_verdict", attrgetter("is_bad")),),
         invariant="I22 verdicts",
+        plan=mistaken,
     ),
     Mutant(
         "an error of the system or the store is no verdict",
@@ -230,11 +252,14 @@ MUTANTS = [
         "a lost replica's table stays until its new incarnation is in sync",
         ((replica_tables, "is_assigned", _is_one_of_now),),
         invariant="I22 verdicts",
+        seed=5,
     ),
     Mutant(
         "a replica is taken back only with all of its files",
         ((inspections, "check_files", _nothing),),
         invariant="I22 verdicts",
+        plan=damaged,
+        seed=15,
     ),
     Mutant(
         "a table is removed only once its replica was taken away",
@@ -248,5 +273,7 @@ MUTANTS = [
         "all partitions are looked at for an earlier try before the first commit",
         ((append_rounds, "check_tries", _none_stands),),
         invariant="H4 aborted read",
+        plan=retried,
+        seed=2,
     ),
 ]
