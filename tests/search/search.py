@@ -15,7 +15,7 @@ What is reduced, and why nothing is lost:
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -32,6 +32,7 @@ from tests.search.telling import count, told
 from tests.search.world import (
     BROKERS,
     PARTITION_EPOCH,
+    Found,
     Past,
     Violation,
     World,
@@ -39,27 +40,6 @@ from tests.search.world import (
     past_after,
     require,
 )
-
-
-@dataclass(slots=True)
-class Found:
-    """What a search found.
-
-    Attributes:
-        states: Different states.
-        violation: The invariant that does not hold, or None.
-        message: The same in words.
-        path: A way there, a step a line.
-        is_whole: All states were visited.
-        seen: How many states are of some interesting kind.
-    """
-
-    states: int = 0
-    violation: str | None = None
-    message: str = ""
-    path: tuple[str, ...] = ()
-    is_whole: bool = False
-    seen: Counter[str] = None  # type: ignore[assignment]
 
 
 class Search:
@@ -99,7 +79,7 @@ class Search:
         first = self.first()
         self.ways = {first: None}
         queue = deque([(first, -1)])
-        found = Found(seen=Counter())
+        found = Found()
         while queue and len(self.ways) < states_max and found.violation is None:
             state, mover = self._next(queue)
             self._last, self.reads.around = state, state[:PAST]

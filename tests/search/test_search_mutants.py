@@ -8,9 +8,10 @@ import pytest
 
 from tests.search.mutants import BEHIND_CHAINS, BOTH, CASES, NOBODY, TWICE
 from tests.search.scope import Scope
-from tests.search.search import Found, Search, search
+from tests.search.search import Search, search
 from tests.search.states import State
 from tests.search.test_small_scope import APPENDS, SCOPES
+from tests.search.world import Found
 
 STATES_MAX = 400_000
 STRAY_MAX = 25_000

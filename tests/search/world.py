@@ -4,7 +4,8 @@ A state is a tuple of numbers, so that millions can be told apart: the image, th
 process, what was committed so far, and what the environment may still do.
 """
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
@@ -46,6 +47,26 @@ Entry = tuple[str, int]
 def entries_of(state: ReplicaState) -> tuple[Entry, ...]:
     """Return the records of a log, in order: a batch has one."""
     return tuple((part.segments[0].uuid[0], part.leader_epoch) for part in state.batches)
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        violation: The invariant that does not hold, or None.
+        message: The same in words.
+        path: A way there, a step a line.
+        is_whole: All states were visited.
+        seen: How many states or answers are of some interesting kind.
+    """
+
+    states: int = 0
+    violation: str | None = None
+    message: str = ""
+    path: tuple[str, ...] = ()
+    is_whole: bool = False
+    seen: Counter[str] = field(default_factory=Counter)
 
 
 class Violation(Exception):  # noqa: N818 - the domain's word

@@ -22,8 +22,6 @@ from tests.simulation.faults.swarm_plans import (
     dozing,
     eager,
     hanging,
-    hasty,
-    mistaken,
     plan_of,
     retried,
 )
@@ -71,10 +69,8 @@ class Aim(NamedTuple):
 AIMS = (
     Aim("the swarm's dangers are told by name",                               plan_of,      1, 1, PROTOCOL_MUTANTS),
     Aim("many elections, many zombies",                                       eager,        1, 20),
-    Aim("leaders that hardly last",                                           hasty,        1, 20),
     Aim("files that are damaged and put right",                               damaged,      1, 20),
     Aim("commits that hang and land late",                                    hanging,      1, 20),
-    Aim("inspections that fail in passing",                                   mistaken,     1, 20),
     Aim("rounds that sleep while a leader goes",                              dozing,       1, 20),
     Aim("retries with other records",                                         retried,      1, 20),
     Aim("what is kept is a function of the log and the decisions, and no reader goes back", compacted, 5, 340, COMPACTION_MUTANTS),

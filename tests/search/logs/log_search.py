@@ -10,10 +10,10 @@ changes of other files, which changes no answer.
 """
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any
 from unittest import mock
@@ -25,7 +25,7 @@ from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answ
 from tests.search.logs.log_invariants import check_files, check_opened, check_told
 from tests.search.logs.log_processes import Known, Process, Processes, Told
 from tests.search.logs.log_world import DAMAGED, Allowance, LogWorld, Table
-from tests.search.world import Violation
+from tests.search.world import Found, Violation
 
 State = tuple[int, ...]
 """The table, and each process."""
@@ -58,34 +58,13 @@ class LogScope:
     is_local: bool = True
 
 
-@dataclass(slots=True)
-class LogFound:
-    """What a search found.
-
-    Attributes:
-        states: How many there are.
-        violation: The invariant that does not hold, or None.
-        message: The same in words.
-        path: A way there, a step a line.
-        is_whole: All states were visited.
-        seen: How often each operation came to what.
-    """
-
-    states: int = 0
-    violation: str | None = None
-    message: str = ""
-    path: tuple[str, ...] = ()
-    is_whole: bool = False
-    seen: Counter[str] = field(default_factory=Counter)
-
-
 class LogSearch:
     def __init__(self, scope: LogScope) -> None:
         self.scope = scope
         self.uri = LOCAL if scope.is_local else STORE
         self.answers = Answers()
         self.world = LogWorld(scope.interval, is_local=scope.is_local)
-        self.found = LogFound()
+        self.found = Found()
         self._tables: list[Table] = []
         self._table_numbers: dict[Table, int] = {}
         self._steps: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -112,7 +91,7 @@ class LogSearch:
             finally:
                 logging.disable(logging.NOTSET)
 
-    def run(self, states_max: int = 100_000_000) -> LogFound:
+    def run(self, states_max: int = 100_000_000) -> Found:
         """Visit every state, those few steps away first; stop at the first violation."""
         # Nothing here is a cycle, and tuples take long to go through.
         with CollectorPaused(), self._rules():
@@ -312,6 +291,6 @@ class LogSearch:
         return tuple(reversed(lines))
 
 
-def search_log(scope: LogScope, states_max: int = 100_000_000) -> LogFound:
+def search_log(scope: LogScope, states_max: int = 100_000_000) -> Found:
     with CollectorPaused():  # until the states are gone
         return LogSearch(scope).run(states_max)

@@ -143,19 +143,6 @@ def eager(seed: int) -> Plan:
     return replace(plan, is_unclean=plan_of(seed).is_unclean)
 
 
-def hasty(seed: int) -> Plan:
-    """Return a plan of leaders that hardly last, with appends that outlive them."""
-    return _small(
-        seed,
-        min_isr=1,
-        clients=(None, None, "p1", None, None),
-        lag_ms=60,
-        session_ms=40,
-        events={"offline": 0.02, "freeze": 0.01},
-        call_faults={"slow": 0.05},
-    )
-
-
 def damaged(seed: int) -> Plan:
     """Return a plan of files that are damaged and put right, and of inspections that fail in passing."""
     plan = _small(
@@ -183,22 +170,6 @@ def hanging(seed: int) -> Plan:
         call_faults={"delayed": 0.3, "hung": 0.003},
     )
     return replace(plan, steps=2000)
-
-
-def mistaken(seed: int) -> Plan:
-    """Return a plan of inspections that fail in passing: a second one would find a sound replica."""
-    plan = _small(
-        seed,
-        min_isr=2,
-        clients=("p0", "p1", None),
-        lag_ms=2000,
-        session_ms=1500,
-        verdict_ms=20,
-        sweep_ms=1000,
-        events={"freeze": 0.002},
-        call_faults={"mistaken": 0.05},
-    )
-    return replace(plan, replicators=1)
 
 
 def dozing(seed: int) -> Plan:

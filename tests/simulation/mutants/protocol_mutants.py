@@ -26,8 +26,6 @@ from tests.simulation.faults.swarm_plans import (
     dozing,
     eager,
     hanging,
-    hasty,
-    mistaken,
     retried,
 )
 from tests.simulation.plan import Plan
@@ -198,7 +196,7 @@ MUTANTS = [
         "below the minimum of replicas in sync nothing is committed",
         ((reports, "is_under_min_isr", _no),),
         invariant="I9",
-        plan=hanging,
+        seed=5,
     ),
     Mutant(
         "each leadership has an epoch of its own",
@@ -227,8 +225,7 @@ MUTANTS = [
         "what was not inspected is never reported as caught up",
         ((SweepRound, "not_inspected_count", _none),),
         invariant="I24 inspected in time",
-        plan=hasty,
-        seed=1,
+        seed=7,
     ),
     Mutant(
         "a round counts no inspection that is newer than its image",
@@ -241,7 +238,6 @@ MUTANTS = [
         "a replica is lost only when a second inspection finds it bad again",
         ((isr, "is_verdict", attrgetter("is_bad")),),
         invariant="I22 verdicts",
-        plan=mistaken,
     ),
     Mutant(
         "an error of the system or the store is no verdict",

@@ -3,12 +3,17 @@
 Source: controller/replica_tables.py.
 """
 
+from typing import TYPE_CHECKING
+
 from kafka_on_spark.base.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.base.ids import DirectoryId, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.controller.replica_tables import FoundTable, Incarnation, ListOrder, RemoveOrder
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.world.disks import Root
-from tests.simulation.world.world import FAILED, World
+from tests.simulation.world.world import FAILED
+
+if TYPE_CHECKING:
+    from tests.simulation.world.workers import Worker
 
 
 def replica_at(place: str) -> tuple[PartitionKey, ReplicaUuid]:
@@ -17,8 +22,8 @@ def replica_at(place: str) -> tuple[PartitionKey, ReplicaUuid]:
     return PartitionKey(TopicId(topic_id), int(number)), ReplicaUuid(uuid)
 
 
-def list_folders(world: World, order: ListOrder) -> list[FoundTable] | str:
-    broker = order.broker
+def list_folders(order: ListOrder, worker: "Worker") -> list[FoundTable] | str:
+    world, broker = worker.world, order.broker
     root = world.disks.roots[broker.root]
     fault = world.scheduler.call("list", root)
     try:
@@ -35,8 +40,9 @@ def list_folders(world: World, order: ListOrder) -> list[FoundTable] | str:
     ]
 
 
-def remove_folder(world: World, order: RemoveOrder) -> str | None:
+def remove_folder(order: RemoveOrder, worker: "Worker") -> str | None:
     """Remove one folder; return why it could not be, or None."""
+    world = worker.world
     root = world.disks.roots[order.broker.root]
     fault = world.scheduler.call("remove", root)
     try:

@@ -1,29 +1,21 @@
-"""Compaction as simulated processes do it: looks at replicas by executors, decisions by whoever runs,
-and a compactor whose every read and write is a step.
+"""Compaction as simulated processes do it: a compactor whose every read and write is a step.
 
 Source: log/compactor.py.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
-from kafka_on_spark.controller.cleanup_policy import CleanupOrder, inspect_for_compaction
-from kafka_on_spark.controller.compaction import CompactionReport
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaAddress
-from kafka_on_spark.log.upkeep_work import WorkDone
 from tests.merged_files import borders_of, content_digest
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of
 from tests.simulation.world.scheduler import Node
 from tests.simulation.world.segment_store import SimulatedSegmentStore, merged_file
 from tests.simulation.world.world import World
-
-if TYPE_CHECKING:
-    from tests.simulation.world.workers import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +114,3 @@ class SimulatedCompactor:
             for segment in part.segments:
                 self._segments.read(address, segment)
         return [row for part in parts for row in rows_of(part)]
-
-
-def compaction_task(order: CleanupOrder, worker: "Worker") -> CompactionReport | WorkDone:
-    """Say what is dirty in one leader's log, and how far its replicas are compacted."""
-    look = inspect_for_compaction(order, worker)
-    # The answer of a task may take longer than an election.
-    worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
-    return look

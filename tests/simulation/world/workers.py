@@ -15,12 +15,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.controller import cleanup_policy, probes, replica_tables
 from kafka_on_spark.controller.probes import ProbeOrder, ProbeResult
-from kafka_on_spark.controller.replica_tables import (
-    FoundTable,
-    ListOrder,
-    RemoveOrder,
-    create_replica_task,
-)
+from kafka_on_spark.controller.replica_tables import create_replica_task
 from kafka_on_spark.controller.upkeep import clean_root_task
 from kafka_on_spark.log import fetch as log_fetch
 from kafka_on_spark.log import replica_upkeep
@@ -33,9 +28,8 @@ from kafka_on_spark.log.fetch import (
 from kafka_on_spark.log.state import ReplicaAddress
 from kafka_on_spark.node.node import Tasks
 from tests.simulation.world.cleaning import list_folders, remove_folder
-from tests.simulation.world.compacting import SimulatedCompactor, compaction_task
+from tests.simulation.world.compacting import SimulatedCompactor
 from tests.simulation.world.replica_log import SimulatedReplicaStore
-from tests.simulation.world.retaining import retention_task
 from tests.simulation.world.scheduler import Clock, Node
 from tests.simulation.world.segment_store import SimulatedSegmentStore
 from tests.simulation.world.tidying import SimulatedReplicaFolders, upkeep_task
@@ -104,12 +98,15 @@ def probe_task(order: ProbeOrder, worker: Worker) -> ProbeResult:
     return ProbeResult(order.broker_id, NO_ERROR)
 
 
-def list_task(order: ListOrder, worker: Worker) -> list[FoundTable] | str:
-    return list_folders(worker.world, order)
+def slowly(inspect: Callable[..., Any]) -> Callable[..., Any]:
+    """Inspect as production does; the answer of a task may take longer than an election."""
 
+    def task(order: Any, worker: Worker) -> Any:
+        look = inspect(order, worker)
+        worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
+        return look
 
-def remove_task(order: RemoveOrder, worker: Worker) -> str | None:
-    return remove_folder(worker.world, order)
+    return task
 
 
 SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
@@ -117,10 +114,10 @@ SIMULATED: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     log_fetch.inspect_partition_task: inspect_partition_task,
     replica_upkeep.upkeep_task: upkeep_task,
     probes.probe_task: probe_task,
-    replica_tables.list_task: list_task,
-    replica_tables.remove_task: remove_task,
-    cleanup_policy.inspect_for_retention: retention_task,
-    cleanup_policy.inspect_for_compaction: compaction_task,
+    replica_tables.list_task: list_folders,
+    replica_tables.remove_task: remove_folder,
+    cleanup_policy.inspect_for_retention: slowly(cleanup_policy.inspect_for_retention),
+    cleanup_policy.inspect_for_compaction: slowly(cleanup_policy.inspect_for_compaction),
 }
 """What is done in place of tasks that touch a root besides its replicas, or whose ends are noted.
 All others are those of production."""
