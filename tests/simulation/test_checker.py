@@ -51,7 +51,7 @@ def test_a_table_whose_disk_lost_commits_is_not_accused(stage):
     stage.add(1, stage.batch(12, 2), "append")
 
     stage.add(3, stage.batch(13, 2))
-    stage.change(directories=("dir1", "dir2", LOST), isr=frozenset({1, 2}))
+    stage.change(directories=("disk1", "disk2", LOST), isr=frozenset({1, 2}))
 
     assert stage.partition.isr == {1, 2}
 

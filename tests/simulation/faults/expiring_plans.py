@@ -52,23 +52,6 @@ def expiring(seed: int) -> Plan:
     return plan
 
 
-def returning(seed: int) -> Plan:
-    """Return a plan of clients that die in the middle of appends and come back late, to logs that
-    have merged what they appended, and delete nothing."""
-    return replace(
-        expiring(seed),
-        partitions=1,
-        min_isr=2,
-        is_unclean=False,
-        steps=2500,
-        call_faults={"unsaid": 0.05, "slow": 0.02},
-        events={"kill": 0.02, "freeze": 0.004},
-        retention_ms=None,
-        tidiers=2,
-        expiring=Expiring(producers_ms=150, offsets_ms=300, groups=1),
-    )
-
-
 def ahead(seed: int) -> Plan:
     """Return a plan in which clocks of processes go hours or years ahead, of those too that decide
     what is too old."""

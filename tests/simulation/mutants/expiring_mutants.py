@@ -17,7 +17,7 @@ from kafka_on_spark.produce import append as append_of_a_process
 from kafka_on_spark.produce import idempotence, leader_log
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks.invariants import ONE_CLOCK
-from tests.simulation.faults.expiring_plans import ahead, expiring, returning
+from tests.simulation.faults.expiring_plans import ahead, expiring
 from tests.simulation.mutants.protocol_mutants import Mutant, _no
 from tests.simulation.plan import Plan
 
@@ -118,7 +118,7 @@ EXPIRING_MUTANTS = [
         checks.ABOVE,
         "what may be a retry under an id that has expired is refused",
         (idempotence, "_may_stand_forgotten", _no),
-        plan=returning,
+        seed=7,
     ),
     _missing(
         checks.ABOVE,

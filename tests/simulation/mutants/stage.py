@@ -4,20 +4,12 @@ One partition on brokers 1, 2 and 3, min.insync.replicas=2. Nothing of the produ
 every effect is put on the disks as it is, and the checker is told.
 """
 
+from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.base.ids import (
-    NO_CHAIN,
-    BrokerId,
-    ChainDigest,
-    DirectoryId,
-    Offset,
-    PartitionKey,
-    ReplicaUuid,
-    TopicId,
-)
+from kafka_on_spark.base.ids import NO_CHAIN, BrokerId, Offset
 from kafka_on_spark.controller.preparing_roots import create_cluster
-from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, segment_name
+from kafka_on_spark.log.batch import Batch, segment_name
 from kafka_on_spark.log.state import LogChange, ReplicaAddress
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -29,11 +21,11 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
+from tests.builders import KEY, TOPIC, address, batch, partition, stamp
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.ledger import Log
 from tests.simulation.world.disks import Disks, Table, folder
 
-KEY = PartitionKey(TopicId("topic"), 0)
 EVERYONE = (BrokerId(1), BrokerId(2), BrokerId(3))
 
 
@@ -48,22 +40,14 @@ class Stage:
         made = create_cluster(self.disks.image, "cluster", brokers, {})
         self.metadata(*made.records)
         self.disks.observer = self.checker
-        registration = PartitionRegistration(
-            replicas=EVERYONE,
-            replica_uuids=tuple(ReplicaUuid(f"uuid{each}") for each in EVERYONE),
-            directories=tuple(DirectoryId(f"dir{each}") for each in EVERYONE),
-            isr=frozenset(EVERYONE),
-            leader=BrokerId(1),
-            leader_epoch=0,
-            partition_epoch=0,
-        )
+        registration = partition("1 2 3", epoch=0, version=0, hw_chain=NO_CHAIN)
         self.metadata(
-            TopicRecord(topic="orders", topic_id=KEY.topic_id),
+            TopicRecord(topic=TOPIC, topic_id=KEY.topic_id),
             ConfigRecord(
                 topic_id=KEY.topic_id, config_name="min.insync.replicas", config_value="2"
             ),
             PartitionRecord(
-                topic="orders", topic_id=KEY.topic_id, partition=0, registration=registration
+                topic=TOPIC, topic_id=KEY.topic_id, partition=0, registration=registration
             ),
         )
         for broker_id in EVERYONE:
@@ -82,14 +66,8 @@ class Stage:
         return self.checker.ledger.log(KEY)
 
     def address(self, broker_id: int) -> ReplicaAddress:
-        return ReplicaAddress(
-            root=f"disk://{broker_id}",
-            topic="orders",
-            key=KEY,
-            broker_id=BrokerId(broker_id),
-            directory_id=DirectoryId(f"dir{broker_id}"),
-            replica_uuid=self.partition.uuid_of(BrokerId(broker_id)),
-        )
+        uuid = self.partition.uuid_of(BrokerId(broker_id))
+        return address(broker_id, root=f"disk://{broker_id}", replica_uuid=uuid)
 
     def make(self, broker_id: int) -> None:
         """Make an empty table."""
@@ -114,7 +92,7 @@ class Stage:
                 topic_id=KEY.topic_id,
                 partition=0,
                 change=change,
-                topic="orders",
+                topic=TOPIC,
                 leader_epoch=leader_epoch,
                 partition_epoch=partition_epoch,
             )
@@ -134,7 +112,7 @@ class Stage:
             )
         )
 
-    def _chain_at(self, offset: int) -> ChainDigest:
+    def _chain_at(self, offset: int) -> Any:
         """Return the leader's chain digest at `offset`; what nobody has has none of its own."""
         leader = self.partition.leader
         known = None if leader is None else self.table(leader).state.chain_at(Offset(offset))
@@ -157,30 +135,16 @@ class Stage:
         self.commit(broker_id, "adopt", leader_epoch=epoch, log_end_offset=end, cut_from=cut)
 
     def batch(self, value: int, base: int, *, epoch: int = 0, sequence: int | None = None) -> Batch:
-        segment = Segment(
+        """Return a batch of one record, which is as old as time."""
+        producer = None if sequence is None else stamp(sequence, digest=value)
+        made = batch("x", base, epoch=epoch, producer=producer)
+        segment = replace(
+            made.segments[0],
             file_name=segment_name(0, f"u{value}e{epoch}at{base}", str(value)),
-            size_bytes=100,
-            record_count=1,
             timestamp_min_us=0,
             timestamp_max_us=0,
         )
-        stamp = None
-        if sequence is not None:
-            stamp = ProducerStamp(
-                producer_id="p",
-                producer_epoch=0,
-                sequence=sequence,
-                payload_digest=value,
-            )
-        return Batch(
-            base_offset=Offset(base),
-            record_count=1,
-            leader_epoch=epoch,
-            partition_count=1,
-            producer=stamp,
-            appended_at_ms=0,
-            segments=(segment,),
-        )
+        return replace(made, appended_at_ms=0, segments=(segment,))
 
     def put(self, broker_id: int, batch: Batch) -> None:
         """Write a batch's files."""

@@ -178,7 +178,7 @@ class Disks:
     def add(self, broker_id: int) -> Root:
         """Put a new disk where `broker_id`'s root is."""
         url = f"disk://{broker_id}"
-        root = Root(BrokerId(broker_id), url, DirectoryId(f"dir{broker_id}"))
+        root = Root(BrokerId(broker_id), url, DirectoryId(f"disk{broker_id}"))
         self.roots[url] = root
         return root
 
