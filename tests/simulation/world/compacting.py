@@ -6,15 +6,14 @@ Source: log/compactor.py.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kafka_on_spark.base.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaAddress
-from tests.merged_files import borders_of, content_digest
+from tests.merged_files import borders_of, content_digest, rewritten
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of
 from tests.simulation.world.scheduler import Node
-from tests.simulation.world.segment_store import SimulatedSegmentStore, merged_file
+from tests.simulation.world.segment_store import SimulatedSegmentStore
 from tests.simulation.world.world import World
 
 
@@ -84,30 +83,16 @@ class SimulatedCompactor:
             for each in borders_of(parts[-1], lambda part: known.get(part.segment.uuid, ()))
             if each.offset >= compacted_below and parts[-1].end_offset > compacted_below
         )
-        first, final = parts[0], parts[-1]
-        made = MergedSegment(
-            base_offset=first.base_offset,
-            end_offset=final.end_offset,
-            leader_epoch=first.leader_epoch,
-            appended_at_ms=max(part.appended_at_ms for part in parts),
-            segment=replace(
-                first.segments[0],
-                file_name=f"{leader_epoch}-compacted{self._node.new_uuid()}-none.parquet",
-                timestamp_min_us=min(e.timestamp_min_us for part in parts for e in part.segments),
-                timestamp_max_us=max(e.timestamp_max_us for part in parts for e in part.segments),
-            ),
-            content_digest=content_digest(borders),
-            chain_digest=final.chain_digest,
-            has_append_time=first.has_append_time,
+        made, _ = rewritten(
+            parts,
+            lambda part: known.get(part.segment.uuid, ()),
+            name=f"compacted{self._node.new_uuid()}",
+            leader_epoch=leader_epoch,
+            start_offset=parts[0].base_offset,
+            end_offset=parts[-1].end_offset,
         )
-        made = replace(made, segment=merged_file(made, kept))
-        known[made.segment.uuid] = borders
-        self._segments.put(address, made.segment)
-        try:
-            self._segments.read(address, made.segment)
-        except CorruptLogError as error:
-            raise KafkaStorageError("a file just written is damaged") from error
-        return made
+        made = replace(made, content_digest=content_digest(borders))
+        return self._segments.write_merged(address, made, kept, borders)
 
     def _read(self, address: ReplicaAddress, parts: Sequence[LogPart]) -> list[Row]:
         for part in parts:

@@ -12,7 +12,7 @@ from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import LogPart, MergedSegment, Segment, segment_name
 from kafka_on_spark.log.state import ReplicaAddress
 from tests.merged_files import Borders, rewritten
-from tests.simulation.world.disks import digest_of, folder, rows_of
+from tests.simulation.world.disks import Row, digest_of, folder, rows_of
 from tests.simulation.world.scheduler import Node
 from tests.simulation.world.world import FAILED, World
 
@@ -82,7 +82,7 @@ class SimulatedSegmentStore:
         start_offset: Offset,
         end_offset: Offset,
     ) -> MergedSegment:
-        """Write a range of a log as one file, and read it back."""
+        """Write a range of a log as one file."""
         for part in parts:
             for segment in part.segments:
                 self._read_of(source, segment)
@@ -98,14 +98,26 @@ class SimulatedSegmentStore:
         rows = [
             row for part in parts for row in rows_of(part) if start_offset <= row[0] < end_offset
         ]
-        made = replace(made, segment=merged_file(made, rows))
-        known[made.segment.uuid] = borders
-        self.put(target, made.segment)
+        return self.write_merged(target, made, rows, borders)
+
+    def write_merged(
+        self, target: ReplicaAddress, merged: MergedSegment, rows: Sequence[Row], borders: Borders
+    ) -> MergedSegment:
+        """Write a segment's file with these records and borders, and read it back."""
+        digest = digest_of(rows, merged.base_offset)
+        file = replace(
+            merged.segment,
+            file_name=segment_name(merged.segment.epoch_in_name, merged.segment.uuid, digest),
+            size_bytes=RECORD_BYTES * len(rows),
+            record_count=len(rows),
+        )
+        self._world.disks.borders[file.uuid] = borders
+        self.put(target, file)
         try:
-            self.read(target, made.segment)
+            self.read(target, file)
         except CorruptLogError as error:
             raise KafkaStorageError("a file just written is damaged") from error
-        return made
+        return replace(merged, segment=file)
 
     def _read_of(self, source: ReplicaAddress, segment: Segment) -> None:
         try:
@@ -131,14 +143,3 @@ class SimulatedSegmentStore:
         if content != segment.digest:
             raise CorruptLogError("a segment is missing or damaged", segment=segment.file_name)
         return content
-
-
-def merged_file(merged: MergedSegment, rows: Sequence[tuple[int, int]]) -> Segment:
-    segment = merged.segment
-    digest = digest_of(rows, merged.base_offset)
-    return replace(
-        segment,
-        file_name=segment_name(segment.epoch_in_name, segment.uuid, digest),
-        size_bytes=RECORD_BYTES * len(rows),
-        record_count=len(rows),
-    )
