@@ -82,7 +82,6 @@ class Checker:
         places = [
             place for (name, _), place in self.image.group_offsets.items() if name == self._group
         ]
-        self._world.met["last member gone"] += bool(places)
         for place in places:
             age_ms = self.image.time_ms - place.saved_at_ms
             assert age_ms < half_ms + LATE_MS, (KEPT, age_ms)
@@ -132,7 +131,6 @@ class Checker:
         if "fenced" not in (record.cause or ""):
             return
         world, member = self._world, record.member_id
-        world.met["fenced"] += 1
         silent_ms = world.awake_ms - self.beaten_at_ms.get(member, -self._session_ms)
         if silent_ms >= self._session_ms:
             self._fenced_at_ms[member] = world.now_ms
@@ -154,7 +152,6 @@ class Checker:
         for key in (mine.owned if mine is not None else frozenset()) - (
             now.owned if now is not None else frozenset()
         ):
-            self._world.met["given up"] += 1
             position = self._positions.get((process.member_id, key))
             known = self.image.group_offsets.get((self._group, key))
             if position is not None and self.image.partition(key) is not None:
@@ -171,14 +168,11 @@ class Checker:
 
     def hand_out(self, process: "Process", key: PartitionKey, rows: Any) -> None:
         world, member = self._world, process.member_id
-        world.met["handed out"] += rows.num_rows
         fenced_ms = self._fenced_at_ms.get(member)
         if fenced_ms is not None:
             late_ms = world.now_ms - fenced_ms
             assert late_ms <= ASKED_MS, (ASKED, member, late_ms)
         assert rows.start >= self._taken_at.get((member, key), 0), COMMITTED
-        if self._processed[key] & set(range(rows.start, rows.end)):
-            world.met["handed out again"] += 1
 
     def processed(self, process: "Process", key: PartitionKey, rows: Any) -> None:
         self._processed[key] |= set(range(rows.start, rows.end))

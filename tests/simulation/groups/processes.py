@@ -176,18 +176,14 @@ class Process:
     # What it does
 
     def do(self, work: Any) -> None:
-        """Do something; it may be killed meanwhile, and a failure is told or tried again."""
+        """Do something; it may be killed meanwhile."""
         self.was_frozen = False
         try:
             work()
-        except KilledError:
+        except (KilledError, FencedInstanceIdError, UnreleasedInstanceIdError):
             self.is_gone = True
-            self.world.met["killed"] += 1
-        except (FencedInstanceIdError, UnreleasedInstanceIdError):
-            self.is_gone = True
-            self.world.met["static place taken"] += 1
-        except KafkaOnSparkError as error:
-            self.world.met[f"told of {type(error).__name__}"] += 1
+        except KafkaOnSparkError:
+            pass  # its user is told, and goes on
 
     def poll(self) -> None:
         """Ask for more: what was handed out before is processed."""
@@ -205,7 +201,6 @@ class Process:
     def close(self) -> None:
         """Close the consumer: what was handed out last is processed."""
         self.is_gone = True
-        self.world.met["closed"] += 1
         if self.in_hand is not None:
             self.world.checker.processed(self, *self.in_hand)
         self.consuming.end(is_failed=False)
