@@ -66,50 +66,6 @@ def _losing(seed: int) -> Plan:
     )
 
 
-def heirs(seed: int) -> Plan:
-    """Return a plan of replicas that are made anew from what their leaders have merged, lead
-    themselves, and are asked for what was appended before."""
-    return replace(
-        _eager(seed),
-        clients=("p1", "p2", None),
-        call_faults={"unsaid": 0.05, "slow": 0.02},
-        events={
-            "wipe": 0.006,
-            "offline": 0.006,
-            "second driver": 0.01,
-            "kill": 0.006,
-            "freeze": 0.01,
-        },
-        lag_ms=300,
-        session_ms=200,
-    )
-
-
-def unanswered(seed: int) -> Plan:
-    """Return a plan of commits whose outcome nobody is told, and of clients that ask late."""
-    return replace(
-        _eager(seed),
-        clients=(None, None, None),
-        call_faults={"unsaid": 0.15, "slow": 0.05},
-        events={"freeze": 0.02},
-    )
-
-
-def parted(seed: int) -> Plan:
-    """Return a plan of disks that go back while they serve, so that logs part under one fence."""
-    return replace(
-        _eager(seed),
-        clients=(None, None, "p1"),
-        call_faults={"slow": 0.03},
-        events={"roll back live": 0.01, "offline": 0.01, "freeze": 0.01},
-        replicators=1,
-        lag_ms=300,
-        session_ms=1000,
-        fetch_bytes=100,
-        verdict_ms=2000,
-    )
-
-
 def restamped(seed: int) -> Plan:
     """Return a plan of a topic whose message.timestamp.type changes."""
     return replace(

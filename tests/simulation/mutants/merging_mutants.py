@@ -24,7 +24,6 @@ from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.produce import leader_log
 from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
-from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
 from tests.simulation.mutants.protocol_mutants import Mutant, _any_end, _forgetting
 
 
@@ -103,13 +102,12 @@ MERGING_MUTANTS = [
         ((merging._Merger, "_commit", _under_any_fence),),
         seed=18,
         invariant="I26",
-        plan=merged,
     ),
     Mutant(
         "a merge that may stand is put again only if its inputs do",
         ((merging._Merger, "_commit", _again),),
         invariant="I26",
-        plan=unanswered,
+        seed=20,
     ),
     Mutant(
         "an append that may stand is looked for among the borders of merged segments",
@@ -119,36 +117,30 @@ MERGING_MUTANTS = [
             (replicas, "find_put", _among_headers),
             (leader_log, "find_put", _among_headers),
         ),
-        seed=83,
+        seed=21,
         invariant="I26",
-        plan=unanswered,
     ),
     Mutant(
         "nothing is merged above the last stable offset",
         ((merging, "rules_of", _up_to_the_end), (operations, "replace_neighbours", _unchecked)),
         invariant=checks.COMMITTED,
-        plan=merged,
     ),
     Mutant(
         "a merged segment is of one leadership",
         ((merge_plan, "_kind_of", _of_any_epoch), (operations, "replace_neighbours", _unchecked)),
         seed=2,
         invariant="I25",
-        plan=merged,
     ),
     Mutant(
         "what is known of producers outlives the headers that a merge takes",
         ((operations, "replace_neighbours", _forgetting(operations.replace_neighbours)),),
-        seed=2,
         invariant=producers.KEPT,
-        plan=heirs,
     ),
     Mutant(
         "who takes a merged segment takes what its leader knows of producers",
         ((operations, "united", _own),),
-        seed=4,
+        seed=14,
         invariant=producers.TAKEN,
-        plan=heirs,
     ),
     Mutant(
         "a follower finds its own digest in its leader's segment before it takes the rest",
@@ -156,9 +148,8 @@ MERGING_MUTANTS = [
             (fetch, "fetch_start", _any_end),
             (truncation, "fetch_start", _any_end),
         ),
-        seed=0,
         invariant="I23 chain",
-        plan=parted,
+        seed=25,
     ),
 ]
 
