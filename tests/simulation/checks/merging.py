@@ -11,6 +11,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, hold, require
 from tests.simulation.world.disks import rows_of
 
+SAME_RECORDS = "I25 the same records"
 COMMITTED = "I25 merged is committed"
 
 
@@ -26,6 +27,9 @@ def replaced_is_the_same(
     told = f"{key.partition}: {removed} became {merged}"
     require(bool(removed), "I25", told)
     hold(told, replacement_flaws(merged, removed, may_lack=change.operation == "compact"))
+    if change.operation == "merge":
+        rows = tuple(row for each in removed for row in rows_of(each))
+        require(rows == rows_of(merged), SAME_RECORDS, told)
     partition = ledger.image.partition(key)
     if partition is not None and _is_bound(partition, change):
         committed = ledger.log(key).committed[merged.base_offset : merged.end_offset]
