@@ -96,6 +96,19 @@ def test_a_first_commit_without_bytes_makes_no_table(uri, log, checks):
         opened(uri)
 
 
+def test_a_commit_that_was_counted_with_bytes_and_has_none_below_the_newest_is_lost(
+    log, uri, checks
+):
+    """Others have gone on; what this process has told its caller stands nowhere any more."""
+    rival = opened(uri)
+    commit_times(rival, 2)
+    empty(commit_file(uri, LAST))
+
+    for _ in range(2):
+        with pytest.raises(ReplicaLostError):
+            log.refresh()
+
+
 @pytest.mark.damaged("is no regular file")
 def test_a_file_that_is_no_regular_one_in_a_commits_place_is_damage(log, uri):
     commit_file(uri, LAST + 1).mkdir()
