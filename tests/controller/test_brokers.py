@@ -125,6 +125,12 @@ def test_no_decision_chooses_a_suspect(before, decide):
     assert 2 not in chosen(replace(image, suspects=frozenset({uuid_on(2)})))
 
 
+def test_a_suspect_that_leads_leads_on_where_the_first_choice_may_not_lead():
+    image = image_of(partition("2 1 3", isr="1 3", leader=1), suspects=frozenset({uuid_on(1)}))
+
+    assert not elect_preferred(image, "why").records
+
+
 def test_a_suspect_that_could_lead_leaves_no_room_for_an_unclean_election():
     image = image_of(partition("1 2", isr="1", leader=None))
 

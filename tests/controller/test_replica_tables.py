@@ -386,6 +386,9 @@ def test_the_root_of_a_broker_that_leaves_is_emptied_at_once(world):
     assert world.tables[2] == [unknown]
     assert [len(world.tables[each]) for each in (1, 3)] == [1, 1]
 
+    world.decide(lambda image: fence_broker(image, 1, "away"))
+    assert world.cleaner.empty(1) == 0
+
 
 def on(*broker_ids, key=KEY):
     return [address(each, key=key) for each in broker_ids]
