@@ -29,6 +29,7 @@ from kafka_on_spark.produce import leader_log
 from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads, check_ends
 from kafka_on_spark.produce.leader_log import (
     PartitionBatch,
+    fence_tries,
     is_acknowledged,
     is_committed,
     place_files,
@@ -259,6 +260,20 @@ def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
 
     log = MemoryReplicaStore(roots).open(address(2)).load()
     assert (type(outcome.error), log.log_end_offset) == (told, log_end)
+
+
+def test_no_older_try_comes_late_once_each_replica_that_may_lead_has_adopted_this_leadership(
+    roots, appender
+):
+    run, node = stamp(0, producer="p", epoch=0), appender(Images(IN_SYNC)).node
+    follower = node.replicas.open(address(2))
+
+    fence_tries(node, IN_SYNC, KEY, run)
+    assert follower.load().leader_epoch == 5
+
+    roots[address(2).root].is_offline = True
+    with pytest.raises(NotEnoughReplicasError, match="may have a first try"):
+        fence_tries(node, IN_SYNC, KEY, run)
 
 
 @pytest.mark.parametrize("is_left_out", [False, True])
