@@ -62,7 +62,7 @@ class Outcome:
     script: list[Decision]
     violation: str | None
     message: str
-    met: Counter[str]
+    met: Counter[object]
     calls: int
     simulation: "Simulation"
 
@@ -78,7 +78,7 @@ class Simulation:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.script: list[Decision] = []
-        self.met: Counter[str] = Counter()
+        self.met: Counter[object] = Counter()
         self._rng = random.Random(f"run/{plan.seed}")
         self._rates = (*plan.events.items(), *_HEALING_RATES)
         self._call_faults = _met_by(plan)
@@ -187,7 +187,7 @@ class Simulation:
             return
         met = fault if fault in CALL_FAULTS.get(task.operation, ()) else None
         if met:
-            self.met[met] += 1
+            self.met.update([met, (task.operation, met)])
         self.world.scheduler.resume(task, met)
 
     def _start_again(self, node_name: str) -> None:

@@ -7,19 +7,29 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tests.simulation.conftest import CHUNK
-from tests.simulation.faults.swarm_plans import EVENTS, plan_of
-from tests.simulation.plan import CALL_FAULTS, Plan
+from tests.simulation.faults.swarm_plans import plan_of
+from tests.simulation.plan import Plan
 from tests.simulation.simulation import simulate
 
 DECISIONS_SHOWN = 100
 
-FAULTS = {*EVENTS, *(each for faults in CALL_FAULTS.values() for each in faults)} - {"roll back"}
-"""What the first seeds must have met: a simulation in which it does not occur shows nothing of it."""
+COMMITS = ("commit", "metadata append")
+
+# fmt: off
+FAULTS = {
+    "offline", "read-only", "full", "burst", "blink", "sticky", "wipe", "lose tables", "empty", "rot",
+    "mend", "restore", "metadata away", "kill", "freeze", "second driver", "clock jump",
+    "unclean election", "stale", "failed", "mistaken", "slow", "hung",
+    *((call, fault) for call in COMMITS for fault in ("lost", "unsaid", "delayed", "resolved", "refused", "slow")),
+}
+# fmt: on
+"""What the first seeds must have met: a simulation in which it does not occur shows nothing of it.
+Written out, so that one that is no longer drawn is missed."""
 
 
-def check_clean(plan: Callable[[int], Plan], seeds: Iterable[int]) -> Counter[str]:
+def check_clean(plan: Callable[[int], Plan], seeds: Iterable[int]) -> Counter[object]:
     """Check that nothing is found in seeds; return the faults that they met."""
-    met: Counter[str] = Counter()
+    met: Counter[object] = Counter()
     for seed in seeds:
         outcome = simulate(plan(seed))
         last = "\n".join(" | ".join(each) for each in outcome.script[-DECISIONS_SHOWN:])
@@ -27,6 +37,8 @@ def check_clean(plan: Callable[[int], Plan], seeds: Iterable[int]) -> Counter[st
             f"seed={seed}: {outcome.message}\nplan: {outcome.plan}\n{last}"
         )
         met += outcome.met
+        logs = outcome.simulation.checker.ledger.logs.values()
+        met["unclean election"] += sum(each.unclean_generation for each in logs)
     return met
 
 
@@ -34,4 +46,4 @@ def test_every_invariant_holds_after_every_effect(chunk):
     met = check_clean(plan_of, chunk)
 
     if chunk == range(CHUNK):
-        assert met.keys() >= FAULTS
+        assert not FAULTS - (+met).keys()

@@ -66,7 +66,7 @@ def plan_of(seed: int) -> Plan:
     )
     if seed % RESTORED_EVERY == 3:
         return _restored(plan)
-    return unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
+    return unclean(plan) if seed % UNCLEAN_EVERY == 4 else plan
 
 
 def _restored(plan: Plan) -> Plan:
