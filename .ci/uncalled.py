@@ -31,6 +31,7 @@ ALLOWED = {
         "prepareForTriggerAvailableNow", "reportLatestOffset", "streamReader", "streamWriter",
     ],
     "click": ["CommandLine.get_command", "CommandLine.invoke"],
+    "aiobotocore": ["_Session._get_session"],
     "s3fs": ["S3Files._call_s3", "S3Files._info", "S3Files._ls", "S3Files.set_session"],
     "Python: imports, logging": ["TextFormatter.formatMessage", "_WithoutPandas.find_spec"],
     "uvicorn": ["HttpServer.capture_signals", "HttpServer.main_loop"],

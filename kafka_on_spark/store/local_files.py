@@ -110,8 +110,10 @@ class NotPutError(Exception):
         self.error = error
 
 
-def create_file(path: str, content: bytes, *, is_flushed: bool, makes_folder: bool) -> bool:
-    """Write a file unless there is one; return whether it was written.
+def create_file(
+    path: str, content: bytes, *, is_flushed: bool, makes_folder: bool
+) -> tuple[()] | None:
+    """Write a file unless there is one; return () if it was written, None if there is one.
 
     `makes_folder`: its folder is made and flushed, but not the folder's parent: a root that was
     removed must not be made again.
@@ -129,7 +131,7 @@ def create_file(path: str, content: bytes, *, is_flushed: bool, makes_folder: bo
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return False
+        return None
     except OSError as error:
         # A disk that has just turned read-only, or an export of NFS, may have made the link before.
         if is_denied(error):
@@ -140,7 +142,7 @@ def create_file(path: str, content: bytes, *, is_flushed: bool, makes_folder: bo
             os.unlink(temporary)
     if makes_folder:
         flush_each([os.path.dirname(path)])
-    return True
+    return ()
 
 
 def rename(source: str, target: str) -> None:

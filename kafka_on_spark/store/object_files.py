@@ -21,16 +21,35 @@ FETCH_BYTES: Final = 2**25
 PUT_BYTES_A_SECOND: Final = 2**19
 """What goes to a store over the slowest usable link."""
 
-_STAMP_NAMES: Final = ("ETag", "etag", "LastModified", "last_modified", "updated", "size")
-"""What stores' clients call an object's ETag and time."""
-
 _TIME_NAMES: Final = ("LastModified", "last_modified", "updated", "mtime")
 """What stores' clients call the time of an object: a datetime, or one as text."""
 
 
-def _stamp_in(found: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what tells an object from another one of its name, in what a store says of it."""
-    return tuple(str(found.get(name)) for name in _STAMP_NAMES)
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectStamp:
+    """What tells an object from another one of its name. The answer to a put has no time."""
+
+    tag: str | None
+    time: str | None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same object: where both times are known, they are the same. On
+        S3 a tag is of the bytes alone, and a put that is sent again may land later."""
+        if not isinstance(other, ObjectStamp):
+            return NotImplemented
+        return self.tag == other.tag and (
+            None in (self.time, other.time) or self.time == other.time
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.tag)
+
+
+def _stamp_in(found: Mapping[str, Any]) -> ObjectStamp | tuple[()]:
+    """Return which object it is of which a store says this; () if it does not say."""
+    tag = found.get("ETag") or found.get("etag")
+    time = next((str(found[each]) for each in _TIME_NAMES if each in found), None)
+    return ObjectStamp(tag, time) if tag or time else ()
 
 
 def _time_of(value: Any) -> datetime | None:
@@ -88,7 +107,7 @@ class ObjectFiles:
             return b""
         return content
 
-    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, tuple[object, ...]]:
+    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, ObjectStamp | tuple[()]]:
         """Return an object's bytes, and which object stood there just before; as `read_file`."""
         stamp = self.stamp_at(path)
         extend_deadline(SHORT.store)
@@ -136,7 +155,7 @@ class ObjectFiles:
         size: int = self.store.info(path)["size"]
         return size
 
-    def stamp_at(self, path: str) -> tuple[object, ...]:
+    def stamp_at(self, path: str) -> ObjectStamp | tuple[()]:
         extend_deadline(SHORT.store)  # it is one of some that are asked for in one step
         return _stamp_in(self.store.info(path))
 
@@ -160,9 +179,12 @@ class ObjectFiles:
         extend_deadline(LONG.store + len(content) / PUT_BYTES_A_SECOND)
         self.store.pipe_file(path, content)
 
-    def create_file(self, path: str, content: bytes, **_: bool) -> bool:
-        self.store.pipe_file(path, content, mode="create")
-        return True
+    def create_file(self, path: str, content: bytes, **_: bool) -> ObjectStamp | tuple[()]:
+        """Put an object unless there is one; return which it is, () if only a look tells. S3's
+        client alone tells whether it sent a put once."""
+        answer = self.store.pipe_file(path, content, mode="create")
+        tag = answer.get("ETag") if isinstance(answer, Mapping) else None
+        return ObjectStamp(tag, None) if tag else ()
 
     def delete_file(self, path: str) -> None:
         """Delete an object by one request: for `delete` a store lists and looks first, which costs

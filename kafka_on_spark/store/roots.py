@@ -18,7 +18,7 @@ from kafka_on_spark.store.local_files import (
     local_write_refusal,
     write_temporary,
 )
-from kafka_on_spark.store.object_files import ObjectFiles
+from kafka_on_spark.store.object_files import ObjectFiles, ObjectStamp
 from kafka_on_spark.store.root_urls import normalize as normalize
 from kafka_on_spark.store.storage_options import PACKAGES, client_options
 from kafka_on_spark.store.storage_options import StorageOptions as StorageOptions
@@ -28,7 +28,7 @@ T = TypeVar("T")
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
 
-FileStamp = tuple[object, ...]
+FileStamp = tuple[object, ...] | ObjectStamp
 """What tells a file from another one of its name: inode, time and size; on a store the ETag, and
 when it was put."""
 
@@ -193,14 +193,16 @@ class RootFiles:
         On a local disk its folder is created, but not the folder's parent.
         """
         try:
-            return self.put_if_absent(path, content, is_flushed=True, makes_folder=True)
+            put = self.put_if_absent(path, content, is_flushed=True, makes_folder=True)
+            return put is not None
         except NotPutError as failed:
             raise failed.error from failed.__cause__
 
     def put_if_absent(
         self, path: str, content: bytes, *, is_flushed: bool, makes_folder: bool = False
-    ) -> bool:
-        """Do as `write_if_absent`, in a folder that is there, and that the caller flushes.
+    ) -> FileStamp | None:
+        """Do as `write_if_absent`, in a folder that is there, and that the caller flushes; return
+        which file was put, () if only a look tells, None if there was one.
 
         Raises:
             NotPutError: The file is certainly not put: a disk refused it.
@@ -210,22 +212,23 @@ class RootFiles:
         put = partial(self._put, path, content, is_flushed=is_flushed, makes_folder=makes_folder)
         return within(self.url, put, LONG)
 
-    def _put(self, path: str, content: bytes, **how: bool) -> bool:
+    def _put(self, path: str, content: bytes, **how: bool) -> FileStamp | None:
         try:
             with self._translating_errors("write", path, (*_OURS, FileExistsError)):
-                is_written: bool = self._on(path).create_file(path, content, **how)
-                return is_written
+                put: FileStamp | None = self._on(path).create_file(path, content, **how)
+                return put
         except FileExistsError:
             # This call's first put, if its answer was lost: the file's content tells.
-            return not is_local(path) and self._has(path, content)
+            return None if is_local(path) else self._own(path, content)
         except KafkaStorageError:
             # Not every store says that the condition was the reason.
             if is_local(path) or self.size(path) is None:
                 raise
-            return self._has(path, content)
+            return self._own(path, content)
 
-    def _has(self, path: str, content: bytes) -> bool:
-        return self.size(path) == len(content) and self.read(path, len(content)) == content
+    def _own(self, path: str, content: bytes) -> FileStamp | None:
+        is_own = self.size(path) == len(content) and self.read(path, len(content)) == content
+        return () if is_own else None
 
     def size(self, path: str) -> int | None:
         """Return a file's size, or None if there is no such file."""

@@ -7,10 +7,12 @@ import os
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final
 
+from aiobotocore.httpsession import AIOHTTPSession
 from botocore.handlers import add_expect_header
 from s3fs import S3FileSystem
 
@@ -39,8 +41,26 @@ CLIENTS_MAX: Final = 32
 """File systems that a process keeps, each with a client and its connections. One is of one set of
 keys, and temporary keys become others each hour."""
 
-_bucket: Final[ContextVar[str]] = ContextVar("bucket", default="")
-"""Whose store the call asks whose request is sent."""
+
+@dataclass(slots=True)
+class _Sending:
+    """A call to a bucket's store, and how many requests were sent for it."""
+
+    bucket: str = ""
+    count: int = 0
+
+
+_sending: Final[ContextVar[_Sending]] = ContextVar("sending", default=_Sending())  # noqa: B039 - of calls that are not ours
+
+
+class _Session(AIOHTTPSession):  # type: ignore[misc]  # it has no types
+    """A session that sends a request once: aiohttp sends a put again by itself, uncounted, where
+    a connection that was kept alive has ended."""
+
+    async def _get_session(self, proxy_url: str | None) -> Any:
+        session = await super()._get_session(proxy_url)
+        session._retry_connection = False
+        return session
 
 
 class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
@@ -86,11 +106,17 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
         return found if detail else sorted(each["name"] for each in found)
 
     async def _call_s3(self, method: str, *given: Any, **kwargs: Any) -> Any:
-        token = _bucket.set(kwargs.get("Bucket", ""))
+        """Do as s3fs does; the answer to a put that was sent twice has no tag: the other one may
+        land later, with the same tag, where the object was deleted."""
+        sending = _Sending(kwargs.get("Bucket", ""))
+        token = _sending.set(sending)
         try:
-            return await super()._call_s3(method, *given, **kwargs)
+            answer = await super()._call_s3(method, *given, **kwargs)
         finally:
-            _bucket.reset(token)
+            _sending.reset(token)
+        if sending.count > 1 and method == "put_object":
+            answer.pop("ETag", None)
+        return answer
 
 
 def s3_files(given: Mapping[str, Any]) -> S3Files:
@@ -105,11 +131,14 @@ def s3_files(given: Mapping[str, Any]) -> S3Files:
 def _s3_files(given: str, _pid: int) -> S3Files:
     # A forked child has others than its parent: the threads that these need are the parent's.
     # fsspec's own cache keeps each that there ever was.
-    return S3Files(**json.loads(given), skip_instance_cache=True)
+    options = json.loads(given)
+    config = {**options.pop("config_kwargs", {}), "http_session_cls": _Session}
+    return S3Files(**options, config_kwargs=config, skip_instance_cache=True)
 
 
 def _count_request(request: Any, event_name: str, **others: Any) -> None:
     """Count a request that is sent; each retry is another one."""
+    _sending.get().count += 1
     count_sent(KINDS.get(event_name.rpartition(".")[2], "LIST"))
 
 
@@ -130,4 +159,4 @@ def told_ms(bucket: str) -> int | None:
 def _note_time(response_dict: Any, event_name: str, **others: Any) -> None:
     date = response_dict and response_dict["headers"].get("date")
     if date:
-        _told[_bucket.get()] = date, time.monotonic_ns()
+        _told[_sending.get().bucket] = date, time.monotonic_ns()

@@ -140,8 +140,9 @@ class CommitFiles:
     files: RootFiles
     void: set[int] = field(default_factory=set)
 
-    def put(self, version: int, content: bytes, *, is_flushed: bool) -> bool:
-        """Put a commit if its version is free; return False if there is a file.
+    def put(self, version: int, content: bytes, *, is_flushed: bool) -> FileStamp | None:
+        """Put a commit if its version is free; return which file it is, () if only a look tells,
+        None if there is one.
 
         On a store the file may be this call's: its first put, whose answer was lost.
 
@@ -536,11 +537,15 @@ class DeltaLog:
             KafkaStorageError: The root refused the commit. Nothing was written.
         """
         state, version, adds, removes = self._state, at_version + 1, tuple(adds), tuple(removes)
-        if at_version != self.version or state is None:
+        if at_version != self.version or state is None or self._flush_failure is not None:
             raise CommitConflictError("decided on an old version", version=version)
-        if self.is_local and version and self._commits.stamps(at_version) != [self._newest]:
-            # Another table may lie there now, say below the mount of a disk that is away.
-            raise CommitConflictError(f"the table at {self.uri} was removed", version=version)
+        if self.is_local and version:
+            following, newest = self._commits.stamps(version, at_version)
+            if newest != self._newest:
+                # Another table may lie there now, say below the mount of a disk that is away.
+                raise CommitConflictError(f"the table at {self.uri} was removed", version=version)
+            if following is not None:  # before a file is written and flushed for nothing
+                raise CommitConflictError("version is taken", version=version)
         write_id, now_ms = uuid4().hex, time.time_ns() // 1_000_000
         content = encode_commit(
             write_id=write_id,
@@ -552,11 +557,11 @@ class DeltaLog:
             counters=counters,
         )
         try:
-            self._put(version, write_id, content)
+            put = self._put(version, write_id, content)
         except CommitConflictError:
             self._stamp_after_put(version)
             raise
-        self._newest = self._stamp_after_put(version)
+        self._newest = self._stamp_after_put(version, put)
         state.apply(
             TableCommit(
                 version=version,
@@ -574,8 +579,9 @@ class DeltaLog:
         if version % CHECKPOINT_INTERVAL == 0:
             self._turn = version
 
-    def _put(self, version: int, write_id: str, content: bytes) -> None:
-        """Put a commit until it stands at `version`, flushed.
+    def _put(self, version: int, write_id: str, content: bytes) -> FileStamp:
+        """Put a commit until it stands at `version`, flushed; return which file it is, () if only
+        a look tells.
 
         Raises:
             CommitConflictError: Another commit stands there.
@@ -584,26 +590,27 @@ class DeltaLog:
                 or is full.
         """
         error: KafkaStorageError | None = None
-        is_put = False
+        put: FileStamp | None = None
         try:
-            is_put = self._commits.put(version, content, is_flushed=self._needs_flush)
+            put = self._commits.put(version, content, is_flushed=self._needs_flush)
         except NotPutError as failed:
             raise failed.error from failed.__cause__
         except KafkaStorageError as failed_call:
             error = failed_call
         except Exception as raised:
             error = storage_error(raised, f"commit to {self.uri}", self._options)
-        if not is_put:
+        if put is None:
             self._resolve(version, write_id, content, error)
         if self._needs_flush:
             # A put whose answer was lost may not have flushed its file.
-            own = [] if is_put else [commit_path(self.uri, version)]
+            own = [commit_path(self.uri, version)] if put is None else []
             try:
                 self._flush([*own, log_folder(self.uri)])
             except KafkaStorageError as error:
                 raise CommitOutcomeUnknownError(
                     f"a commit may be lost: {error.message}", version=version
                 ) from error
+        return put or ()
 
     def _resolve(
         self, version: int, write_id: str, content: bytes, error: KafkaStorageError | None
@@ -639,15 +646,20 @@ class DeltaLog:
             return None
         return None if found is None else write_id_of(found.content)
 
-    def _stamp_after_put(self, version: int) -> FileStamp:
-        """Return which file stands at `version`, if the one before it still does.
+    def _stamp_after_put(self, version: int, put: FileStamp = ()) -> FileStamp:
+        """Return which file stands at `version`, `put` unless that is (), if the one before it
+        still does.
 
         Raises:
             CommitOutcomeUnknownError: It does not: what was seen at `version` proves nothing.
         """
+        own: FileStamp | None = put
         try:
             # In this order: ours continues the one before only if that is there afterwards.
-            own, before = self._commits.stamps(version, max(version - 1, 0))
+            if own:
+                before = self._commits.stamps(version - 1)[0] if version else None
+            else:
+                own, before = self._commits.stamps(version, max(version - 1, 0))
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(error.message, version=version) from error
         if own is None or (version and before != self._newest):

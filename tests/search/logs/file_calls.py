@@ -126,8 +126,8 @@ class _Local:
     def __init__(self, answers: Answers) -> None:
         self._ask = answers.ask
 
-    def create_file(self, path: str, content: bytes, **how: bool) -> bool:
-        return bool(self._ask("link", [path], content))
+    def create_file(self, path: str, content: bytes, **how: bool) -> tuple[()] | None:
+        return None if self._ask("link", [path], content) is None else ()
 
     def stamp_at(self, path: str) -> Stamp | None:
         found: Stamp | None = self._ask("stat", [path])
@@ -172,10 +172,12 @@ class _Store:
     def __init__(self, answers: Answers) -> None:
         self._ask = answers.ask
 
-    def pipe_file(self, path: str, content: bytes, mode: str) -> None:
+    def pipe_file(self, path: str, content: bytes, mode: str) -> dict[str, Any]:
         assert mode == "create"
-        if not self._ask("put", [path], content):
+        stamp = self._ask("put", [path], content)
+        if stamp is None:
             raise FileExistsError(path)
+        return {"ETag": stamp}
 
     def info(self, path: str) -> dict[str, Any]:
         found = self._ask("stat", [path])

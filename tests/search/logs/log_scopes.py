@@ -7,7 +7,7 @@ from tests.search.logs.log_search import LogScope
 from tests.search.logs.log_world import Allowance
 
 SLEEPERS: Final = LogScope(
-    ("commit refresh", "refresh ask", "clean"), (0, 0, -1), 2, Allowance(commits=4)
+    ("commit refresh", "refresh ask", "clean"), (2, 0, -1), 2, Allowance(commits=4)
 )
 """A writer and a follower that were frozen, or are at any point, and a cleaner."""
 

@@ -211,8 +211,8 @@ class LogWorld:
             return None if found is None else found[1], table
         if call.operation in ("link", "put", "write"):
             if found is not None and call.operation != "write":
-                return False, table
-            return True, table.with_file(name, (call.content, stamp))
+                return None, table
+            return stamp, table.with_file(name, (call.content, stamp))
         assert call.operation == "unlink"
         return found is not None, table.with_file(name, None)
 

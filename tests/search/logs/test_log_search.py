@@ -29,7 +29,7 @@ SCOPES = {
         SLEEPERS,
         {"commit conflict", "commit unknown", "ask done", "ask no"},
     ),
-    "writers asleep at different versions": (STRAYS, {"commit unknown", "refresh done"}),
+    "writers asleep at different versions": (STRAYS, {"refresh done"}),
     "a writer that commits twice": (TWICE, {"commit done", "commit unknown"}),
     "puts whose answer is lost": (UNSAID, {"commit done", "commit conflict", "clean failed"}),
     "puts that land later": (LATE, {"commit done", "commit conflict", "commit unknown"}),

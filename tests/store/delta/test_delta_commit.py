@@ -84,8 +84,14 @@ def test_commit_that_failed_once_is_settled_by_committing_the_same_again(
 
 @pytest.mark.damaged("the commit .* can't be read")
 @pytest.mark.parametrize("found", ["\0" * 300, '{"commitInfo":{"wri', "5"])
-def test_file_at_the_version_that_is_no_commit_leaves_it_unknown(log, uri, impatient, found):
-    commit_file(uri, 2).write_text(found)
+def test_file_at_the_version_that_is_no_commit_leaves_it_unknown(
+    log, uri, impatient, monkeypatch, found
+):
+    def put_after_it(*args, **kwargs):
+        commit_file(uri, 2).write_text(found)
+        return PUT(*args, **kwargs)
+
+    on_put(monkeypatch, put_after_it)
 
     with pytest.raises(CommitOutcomeUnknownError):
         commit(log, 1)

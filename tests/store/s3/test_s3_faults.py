@@ -17,6 +17,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
+from kafka_on_spark.store.counts import requests_sent
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import (
     checkpoints_in,
@@ -106,6 +107,21 @@ def outcome(act):
 def id_at(uri, version, options):
     content = RootFiles(uri, options).read(commit_path(uri, version), 10**6)
     return None if content is None else write_id_of(content)
+
+
+@pytest.mark.parametrize(
+    "kind, looks",
+    [(Kind.SLOW, 1), (Kind.ERROR_BEFORE, 2), (Kind.DROP_BEFORE, 2)],
+    ids=["once", "twice", "twice, by a connection that was dropped"],
+)
+def test_a_put_that_was_sent_twice_is_told_from_its_twin_by_a_look(log, store, kind, looks):
+    store.order(kind)
+    before = requests_sent()
+
+    commit(log, 1)
+
+    sent = requests_sent() - before
+    assert sum(count for (_, sort), count in sent.items() if sort == "HEAD") == looks
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
