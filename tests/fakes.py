@@ -190,7 +190,7 @@ class MemoryReplicaLog:
         self._roots = roots
         self._address = address
         self._checks_segments = checks_segments
-        self._state: ReplicaState | None = None
+        self.known: ReplicaState | None = None
         self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
         self._is_opened_anew = False
 
@@ -220,12 +220,12 @@ class MemoryReplicaLog:
         check_log(state)
         if self._is_opened_anew:
             self._is_opened_anew = False
-            self._state, self._producers = None, (0, {})
-        if state != self._state:
-            self._state = None
+            self.known, self._producers = None, (0, {})
+        if state != self.known:
+            self.known = None
             self._read_producers(root, table)
-            self._state = state
-        return self._state
+            self.known = state
+        return self.known
 
     def _read_producers(self, root: MemoryRoot, table: _Table) -> None:
         """Read the file that counts, once: files never change."""
@@ -258,7 +258,7 @@ class MemoryReplicaLog:
         table.add(change, number)
         if fault is Fault.LOST_ANSWER:
             raise CommitOutcomeUnknownError("the store failed while committing")
-        self._state = after = state.apply(change)
+        self.known = after = state.apply(change)
         self._producers = (number, after.producers)
         return after
 
@@ -266,7 +266,7 @@ class MemoryReplicaLog:
         self, root: MemoryRoot, table: _Table, state: ReplicaState, change: LogChange
     ) -> int:
         """Write the file of a change, if it has one; return the number that counts after it."""
-        is_known = self._state is not None and self._state.version == state.version
+        is_known = self.known is not None and self.known.version == state.version
         number = self._producers[0] if is_known else table.number
         if change.producers is None or table.state() != state:
             return number

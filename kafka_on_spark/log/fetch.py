@@ -188,7 +188,8 @@ def fetch(
     # The follower is read before its leader: what it has, the leader must have.
     follower: ReplicaState | None = None
     try:
-        follower = None if order.follower is None else fetcher.load_follower()
+        if order.follower is not None:
+            follower = fetcher.known_follower(leader_state) or fetcher.load_follower()
     except FollowerRefusedError as refused:
         followers = [failed_report(fetcher.follower, refused.error)]
     try:
@@ -263,6 +264,18 @@ class _Fetcher:
             self.follower, self._follower_log = order.follower, opened(order.follower)
         self.copied_bytes = self.copied_records = self.truncated_records = 0
 
+    def known_follower(self, leader: ReplicaState | None) -> ReplicaState | None:
+        """Return what this process knows of the follower, if it lacks nothing but files that were
+        staged for it just now, in a leader's state that was just seen: their commit proves that it
+        is the newest."""
+        known, staged = self._follower_log.known, self._order.staged
+        if leader is None or known is None or known.leader_epoch != self._epoch or not staged:
+            return None
+        lacking = leader.batches_between(known.log_end_offset, leader.log_end_offset)
+        is_staged = all(staged.issuperset(each.segments) for each in lacking)
+        is_same = known.compaction == leader.compaction and fetch_start(known, leader) is not None
+        return known if lacking and is_staged and is_same else None
+
     @_refused_by(FollowerRefusedError)
     def load_follower(self) -> ReplicaState:
         """Return the follower's state, unless it has seen a later leadership."""
@@ -300,18 +313,18 @@ class _Fetcher:
         If a follower under the same fence has the larger end, the leader's state is stale and is
         read again. If the follower is still ahead, one of both has lost or changed commits.
         """
-        end, is_fenced = follower.log_end_offset, follower.leader_epoch == self._epoch
-        if is_fenced and end > self.leader.log_end_offset:
-            newest = self.load_leader()
-            if end > newest.log_end_offset:
-                raise self._diverged(follower)
-            self.leader = newest
         seen = self.leader
         if loss_of(self._partition, self.follower.broker_id, follower) is not None:
             follower = self.load_follower()  # a stale state is no loss
 
         def take(follower: ReplicaState) -> ReplicaState:
             # After a conflict a twin or a newer leadership was here; what it left decides.
+            nonlocal seen
+            end, is_fenced = follower.log_end_offset, follower.leader_epoch == self._epoch
+            if is_fenced and end > seen.log_end_offset:
+                seen = self.load_leader()
+                if end > seen.log_end_offset:
+                    raise self._diverged(follower)
             loss = loss_of(self._partition, self.follower.broker_id, follower)
             if loss is not None:
                 raise FollowerRefusedError(loss)

@@ -82,6 +82,10 @@ PRODUCER_STATE: Final = "producer-state"  # number of the producer-state file; 0
 PRODUCER_DIGEST: Final = "producer-digest"  # of what is in it
 
 
+KNOWN_MS_MAX: Final = 60_000
+"""For speed alone: a put onto a commit that was cleaned is unknown, and costs a load."""
+
+
 class _Checked(NamedTuple):
     """A table as it was last read and checked."""
 
@@ -108,6 +112,7 @@ class ReplicaLog:
         self.registered_voters = address.registered_voters
         self._delta = DeltaLog(address.folder, options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
+        self._seen_ms = 0.0
         self._checked: _Checked | None = None
         self._producers: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
         self._files = RootFiles(address.root, options)
@@ -141,7 +146,7 @@ class ReplicaLog:
                     counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
                     is_flushed=address.is_flushed,
                 )
-                log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+                log._note(ReplicaState(identity=address.identity, leader_epoch=leader_epoch))
             except (CommitConflictError, CommitOutcomeUnknownError) as error:
                 try:
                     log.load()  # whoever created it: an earlier try, or this one
@@ -153,6 +158,14 @@ class ReplicaLog:
             return log
 
         return within(address.root, create)
+
+    @property
+    def known(self) -> ReplicaState | None:
+        """The state that was loaded or committed last; None: none was, or on a store a minute ago.
+        What is decided on it is committed only if it is still the newest, so who only commits need
+        not load."""
+        is_old = self.clock.monotonic_ms() - self._seen_ms > KNOWN_MS_MAX
+        return None if is_old and not self._delta.is_local else self._state
 
     def load(self) -> ReplicaState:
         """Return the newest state; all records that it counts are durable.
@@ -195,7 +208,11 @@ class ReplicaLog:
         if self._state is None or self._state.version != version:
             self._state = None  # a read that fails leaves no state beside another state's producers
             self._state = self._read_state(version, self._read_file)
+        self._note(self._state)
         return self._state
+
+    def _note(self, state: ReplicaState) -> None:
+        self._state, self._seen_ms = state, self.clock.monotonic_ms()
 
     def _read_file(self, name: str) -> bytes | None:
         return self._files.read(f"{self._delta.uri}/{name}", PRODUCERS_BYTES_MAX)
@@ -346,7 +363,7 @@ class ReplicaLog:
                 removes=_entries(removed, changes_data),
                 counters=_counters(after, change, file),
             )
-            self._state = after
+            self._note(after)
             self._producers = (file, after.producers)
             return after
 
@@ -524,13 +541,15 @@ Decide = Callable[[ReplicaState], LogChange | None]
 """Says what to commit to a log, if anything."""
 
 
-def commit_decided(replica: ReplicaLog, decide: Decide) -> ReplicaState:
-    """Commit what `decide` says of the newest state; return the state after it.
+def commit_decided(
+    replica: ReplicaLog, decide: Decide, state: ReplicaState | None = None
+) -> ReplicaState:
+    """Commit what `decide` says as `committed` does; return the state after it.
 
     A log that it calls lost is read once more: a stale listing shows an older, shorter one.
     """
     try:
-        return committed(replica, decide)[0]
+        return committed(replica, decide, state)[0]
     except ReplicaLostError:
         return committed(replica, decide)[0]
 
@@ -548,8 +567,11 @@ def committed(
     return until_committed(replica.load, commit, state, clock=replica.clock)
 
 
-def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
-    """Fence a leader's table at the partition's epoch, if its log has all committed records (I2).
+def begin_leadership(
+    replica: ReplicaLog, partition: PartitionRegistration, state: ReplicaState | None = None
+) -> ReplicaState:
+    """Fence a leader's table, last seen at `state` (None: it is read), at the partition's epoch, if
+    its log has all committed records (I2).
 
     Raises:
         FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
@@ -576,7 +598,7 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
         check_complete(state, partition)
         return change
 
-    return commit_decided(replica, decide)
+    return commit_decided(replica, decide, state)
 
 
 def fence_older_writers(
@@ -630,6 +652,7 @@ def commit_staged(
     `check_absent` is called with each state that has not the append, after that was read.
     """
     puts = [] if puts is None else puts
+    first = state
 
     def commit(state: ReplicaState) -> Appended:
         if puts:
@@ -645,10 +668,13 @@ def commit_staged(
                 now_ms=now_ms,
                 expected_offset=expected_offset,
             )
-        except OutOfOrderSequenceError:
-            check_absent(state)
+        except KafkaOnSparkError as error:
+            _check_newest(replica, state, first)
+            if isinstance(error, OutOfOrderSequenceError):
+                check_absent(state)
             raise
         if not isinstance(decided, LogChange):
+            _check_newest(replica, state, first)
             return Appended(state, decided.batch, is_duplicate=True, last=decided.last)
         check_absent(state)
         [batch] = decided.adds
@@ -661,6 +687,12 @@ def commit_staged(
             raise
 
     return until_committed(replica.load, commit, state, clock=replica.clock)
+
+
+def _check_newest(replica: ReplicaLog, state: ReplicaState, first: ReplicaState) -> None:
+    """Check what is answered without a commit, which would prove it: the first state may be old."""
+    if state is first and replica.load() != state:
+        raise CommitConflictError("decided on an old state", version=state.version + 1)
 
 
 def advance_to(

@@ -414,7 +414,8 @@ class SegmentStore:
 
         One that `target` has already, complete and undamaged, is not copied. `named`: as they
         are named in `target`, if otherwise. `is_staged`: they were written to `target` just now,
-        and flushed: one of the right size is complete and undamaged. Raises as `segment_pieces`.
+        and flushed: on a disk one of the right size is complete and undamaged, for the disk may
+        have been away meanwhile. A store's answer to a put is enough. Raises as `segment_pieces`.
         """
 
         def copy() -> None:
@@ -423,7 +424,7 @@ class SegmentStore:
             missing, is_fresh = [], is_staged
             for segment, own in zip(segments, named or segments, strict=True):
                 path = f"{target.folder}/{own.file_name}"
-                if is_fresh and targets.size(path) == segment.size_bytes:
+                if is_fresh and (not is_local(path) or targets.size(path) == segment.size_bytes):
                     continue
                 is_fresh = False
                 if self._is_there(targets, path, segment):

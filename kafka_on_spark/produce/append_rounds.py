@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from kafka_on_spark.base.errors import (
     CommitError,
     CommitOutcomeUnknownError,
+    CorruptLogError,
     FencedLeaderEpochError,
     InconsistentTopicIdError,
     KafkaOnSparkError,
@@ -96,6 +97,7 @@ _NOT_ANSWERED: Final = KafkaStorageError("a root has not answered yet")
 _TRY_AGAIN: Final = (
     *ROOTS_AWAY,
     CommitError,
+    CorruptLogError,
     FencedLeaderEpochError,
     InconsistentTopicIdError,
     NotLeaderOrFollowerError,

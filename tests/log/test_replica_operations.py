@@ -56,6 +56,16 @@ def test_leader_begins_by_fencing_its_table(replica):
     assert replica.load() == state
 
 
+def test_what_is_refused_on_an_old_state_is_decided_again_on_the_newest(roots, replica):
+    lead(replica)
+    old = append(replica, staged("a")).state
+    append(MemoryReplicaStore(roots).open(HERE), staged("b"))
+
+    appended = append(replica, staged("c"), old, expected_offset=Offset(2))
+
+    assert appended.batch.base_offset == 2
+
+
 # fmt: off
 UNPROVEN = [  # register that a log of "0:ab" can't prove
     pytest.param({"hw": 3, "hw_epoch": 0},             id="shorter-than-the-high-watermark"),

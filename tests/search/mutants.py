@@ -110,7 +110,7 @@ def _by_leader_epoch(record: Any, partition: Any) -> bool:
     return record.leader_epoch == partition.leader_epoch
 
 
-def _only_load(replica: Any, partition: Any) -> Any:
+def _only_load(replica: Any, partition: Any, state: Any = None) -> Any:
     return replica.load()
 
 

@@ -303,6 +303,8 @@ class _Clock:
 
 
 class _ReplicaLog:
+    known = None  # a state that was loaded before is a load after which others went on
+
     def __init__(self, process: Process, address: ReplicaAddress) -> None:
         self.clock = process.clock
         self._process = process

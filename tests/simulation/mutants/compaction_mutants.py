@@ -181,7 +181,7 @@ COMPACTION_MUTANTS = [
             (inspections, "has_lost_replacements", _nothing),
             (states, "has_lost_replacements", _nothing),
         ),
-        seed=1105,
+        seed=417,
         invariant=L3,
     ),
     Mutant(

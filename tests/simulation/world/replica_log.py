@@ -35,9 +35,15 @@ class SimulatedReplicaLog:
         self._is_checked = is_checked
         self._seen_version = -1
         self._was_stale = False
+        self.known: ReplicaState | None = None
         self.producers_number = 0  # no file has producers here
 
     def load(self) -> ReplicaState:
+        self.known = None
+        self.known = self._load()
+        return self.known
+
+    def _load(self) -> ReplicaState:
         root = self._world.disks.roots[self._address.root]
         fault = self._world.scheduler.call("load", root)
         if fault in FAILED:
@@ -95,18 +101,26 @@ class SimulatedReplicaLog:
             raise CommitOutcomeUnknownError("the store failed while committing")
         root.check_writes()
         version = state.version + 1
+        if not self._stands(state):
+            raise CommitConflictError("the table was removed")
 
         def put() -> bool:
             if not root.can_write or root.directory_id != self._address.directory_id:
                 return False
             return self._world.disks.commit(self._address, version, change)
 
-        if self._world.disks.table(self._address) is None:
-            raise CommitOutcomeUnknownError("the store failed while committing")
         commit(self._world, self._node, fault, put, lambda: root.can_read)
         after = state.apply(change)
         self._seen_version = after.version
+        self.known = after
         return after
+
+    def _stands(self, state: ReplicaState) -> bool:
+        """Return whether the table still has at a version what was read there."""
+        table = self._world.disks.table(self._address)
+        if table is None or table.is_emptied or state.version >= len(table.states):
+            return False
+        return table.states[state.version] == state
 
     def may_need_checkpoint(self) -> bool:
         return False
