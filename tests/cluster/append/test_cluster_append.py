@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.produce.append import AppendRequest, plan_append
+from kafka_on_spark.produce.append_rounds import AppendRounds
 from kafka_on_spark.produce.records import Record
 from tests.cluster.disks import values_of
 
@@ -142,12 +142,20 @@ def test_timestamps_of_an_arrow_table_may_have_any_unit_and_zone(cluster, topic,
     assert cluster.read(topic).column("timestamp").to_pylist() == [moment]
 
 
-def test_a_call_may_forbid_its_append_to_control(cluster, topic):
+def test_a_call_may_forbid_its_append_to_control(cluster, topic, monkeypatch):
     """That it then does not is a case of tests/produce/test_append_watch.py."""
-    off = AppendRequest(topic=topic, configs={"auto.controller": False})
+    allowed, run = [], AppendRounds.run
 
-    assert not plan_append(cluster._node, off).may_decide
-    assert plan_append(cluster._node, AppendRequest(topic=topic)).may_decide
+    def noting(rounds):
+        allowed.append(rounds._waiting()._is_allowed)
+        return run(rounds)
+
+    monkeypatch.setattr(AppendRounds, "run", noting)
+
+    cluster.append(topic, [(b"k", b"v")], configs={"auto.controller": False})
+    cluster.append(topic, [(b"k", b"v")])
+
+    assert allowed == [False, True]
 
 
 def test_an_empty_append_writes_nothing(cluster, topic):
