@@ -393,8 +393,6 @@ class _Fetcher:
         that were written twice under one epoch.
         """
         order, end = self._order, follower.log_end_offset
-        if end > leader.log_end_offset:  # a twin has taken more than was seen
-            return follower
         with _refused_by(FollowerRefusedError):
             if follower.compaction != leader.compaction:
                 check_tombstones(follower, leader)
