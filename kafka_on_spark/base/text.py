@@ -30,7 +30,9 @@ def visible(text: str, *, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() or each in keep or _is_blank(each) else _escaped(each)
+        each
+        if each.isprintable() or each in keep or unicodedata.category(each) == "Zs"
+        else _escaped(each)
         for each in text
     )
 
@@ -50,10 +52,6 @@ def quoted(text: str) -> str:
     """Return text in quotes: its ends are visible, and no other text looks the same."""
     marked = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{visible(marked)}"'
-
-
-def _is_blank(character: str) -> bool:
-    return unicodedata.category(character) == "Zs"
 
 
 def _escaped(character: str) -> str:

@@ -194,7 +194,13 @@ _PIECES: Final[Mapping[str, Piece]] = {
     "print.partition": lambda record, *_: b"Partition:%d" % record.partition,
     "print.offset": lambda record, *_: b"Offset:%d" % record.offset,
     "print.epoch": lambda record, *_: b"Epoch:%d" % record.leader_epoch,
-    "print.headers": lambda *given: _header_list(*given) or b"NO_HEADERS",
+    "print.headers": lambda record, between, null: (
+        between.join(
+            name.encode() + b":" + (null if value is None else value)
+            for name, value in record.headers
+        )
+        or b"NO_HEADERS"
+    ),
     "print.key": lambda record, _, null: null if record.key is None else record.key,
     "print.value": lambda record, _, null: null if record.value is None else record.value,
 }
@@ -246,12 +252,3 @@ def form_of(properties: Mapping[str, str]) -> Form:
     if not chosen:
         return lambda record: b""
     return lambda record: separator.join([piece(record, between, null) for piece in chosen]) + end
-
-
-def _header_list(record: "ConsumerRecord", between: bytes, null: bytes) -> bytes:
-    return between.join(
-        [
-            name.encode() + b":" + (null if value is None else value)
-            for name, value in record.headers
-        ]
-    )

@@ -102,7 +102,10 @@ def _parse_assign(text: str) -> dict[str, tuple[int, ...]]:
         parsed = parse_json(text)
     except ValueError:
         parsed = None
-    if parsed is None or not all(_is_numbers(numbers) for numbers in parsed.values()):
+    if parsed is None or not all(
+        isinstance(numbers, list) and all(type(each) is int and each >= 0 for each in numbers)
+        for numbers in parsed.values()
+    ):
         raise InvalidRequestError(
             f'option \'assign\': Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
         )
@@ -110,12 +113,6 @@ def _parse_assign(text: str) -> dict[str, tuple[int, ...]]:
     if not assigned:
         raise refusal
     return assigned
-
-
-def _is_numbers(numbers: object) -> bool:
-    return isinstance(numbers, list) and all(
-        isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in numbers
-    )
 
 
 def partitions_of(

@@ -22,6 +22,7 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -42,7 +43,6 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.evidence import is_evidence
 from kafka_on_spark.log.fetch import (
     FetchOrder,
-    FetchResult,
     RunFetches,
     fetch_orders,
     fetch_task,
@@ -507,7 +507,7 @@ class SecondInspections:
         if not due:
             return self._unreadable.replace_lasting()
         try:
-            return self._inspect_again(due, run or self._fetch)
+            return self._inspect_again(due, run or partial(self._node.tasks.run_here, fetch_task))
         except ClusterClosedError:
             raise
         except RootAccessDeniedError as error:
@@ -520,9 +520,6 @@ class SecondInspections:
             with self._lock:
                 self._under_way = [each for each in self._under_way if each not in due]
                 self._keep_suspects()
-
-    def _fetch(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        return self._node.tasks.run_here(fetch_task, orders)
 
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")

@@ -12,9 +12,9 @@ them decides on its own.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from kafka_on_spark.base.config import Settings
 from kafka_on_spark.base.errors import NO_ERROR, KafkaStorageError
@@ -311,11 +311,7 @@ def _sealed(content: bytes) -> bytes:
 
 def encode_reports(reports: Sequence[PartitionReport]) -> bytes:
     """Return `reports` as bytes: a digest, and JSON."""
-    return _sealed(json.dumps(reports, default=_fields).encode())
-
-
-def _fields(report: PartitionReport | ReplicaReport) -> dict[str, Any]:
-    return {name: getattr(report, name) for name in report.__slots__}
+    return _sealed(json.dumps([asdict(each) for each in reports]).encode())
 
 
 def decode_queued(

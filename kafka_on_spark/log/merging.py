@@ -475,7 +475,9 @@ def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
     while due := merger.due():
         before = merger.work.count, len(merger.left_out)
         for run in due:
-            if _is_over(allowance, merger):
+            # A visit that may rewrite anything ends with a merge, however long it took to find one:
+            # otherwise each could end with what all others have found.
+            if allowance.is_spent if merger.work.count else allowance.bytes_left == 0:
                 return merger.done(is_left=True)
             # What can't be merged costs nothing: it would be all that a small allowance is spent
             # on.
@@ -484,12 +486,6 @@ def merge_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
         if before == (merger.work.count, len(merger.left_out)):
             break  # others have merged them, or the fence has moved
     return merger.done(is_left=bool(merger.due()))
-
-
-def _is_over(allowance: Allowance, merger: "_Merger") -> bool:
-    """Return whether a visit ends. If it may rewrite anything, it ends with a merge, however long
-    it took to find one: otherwise each visit could end with what all others have found."""
-    return allowance.is_spent if merger.work.count else allowance.bytes_left == 0
 
 
 def may_merge(order: UpkeepOrder, state: ReplicaState) -> bool:

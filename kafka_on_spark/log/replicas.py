@@ -355,7 +355,10 @@ class ReplicaLog:
             if change.producers is not None:
                 file = self._write_producers(state.version, change.producers)
             adds = change.adds if change.merged is None else (change.merged,)
-            changes_data = change.merged is None or _loses_records(change.merged, removed)
+            # A merge moves records and changes none, so Delta's streams skip it.
+            changes_data = change.merged is None or change.merged.record_count != sum(
+                part.record_count for part in removed
+            )
             self._delta.commit(
                 state.version,
                 operation=change.operation,
@@ -430,12 +433,6 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
         "kos.replica.uuid": identity.replica_uuid,
         "kos.format.version": FORMAT_VERSION,
     }
-
-
-def _loses_records(merged: MergedSegment, parts: Iterable[LogPart]) -> bool:
-    """Return whether compaction made a segment: a merge moves records and changes none, so Delta's
-    streams skip it."""
-    return merged.record_count != sum(part.record_count for part in parts)
 
 
 def _entries(parts: Iterable[LogPart], changes_data: bool) -> list[FileEntry]:

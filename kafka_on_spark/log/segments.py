@@ -414,8 +414,8 @@ class SegmentStore:
 
         One that `target` has already, complete and undamaged, is not copied. `named`: as they
         are named in `target`, if otherwise. `is_staged`: they were written to `target` just now,
-        and flushed: on a disk one of the right size is complete and undamaged, for the disk may
-        have been away meanwhile. A store's answer to a put is enough. Raises as `segment_pieces`.
+        and flushed: on a disk, which may have been away since, one of the right size is complete.
+        Raises as `segment_pieces`.
         """
 
         def copy() -> None:

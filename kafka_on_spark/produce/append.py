@@ -305,8 +305,7 @@ def answer_staged(
 
     `take` gets each partition as soon as it has its answer. The plans may be of several appends
     of a producer. `reached_elsewhere`: brokers that tasks on other hosts have written to; they
-    count as reached. The metadata is not read first: a try on an old image fails at the leader's
-    fence, and the next one reads it.
+    count as reached. The metadata is not read: a try on an old image fails at the leader's fence.
 
     Raises:
         What refuses all of it before anything is appended: the refusal of a task, for one.

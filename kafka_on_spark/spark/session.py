@@ -110,7 +110,10 @@ def register_data_source(session: SparkSession) -> None:
 
 def session_settings(given: Mapping[str, object]) -> dict[str, str]:
     """Return `given` as text, over the settings that Spark has not been told yet."""
-    theirs = {name: _text(value) for name, value in given.items()}
+    theirs = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+    }
     if is_by_spark_submit():
         # Its --conf and --master must win over a file of ours.
         return theirs
@@ -174,7 +177,3 @@ def _put_packages_on_path() -> None:
 def _with_folders(folders: list[str], path: Iterable[str]) -> list[str]:
     rest = list(path)
     return [*(folder for folder in folders if folder not in rest), *rest]
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

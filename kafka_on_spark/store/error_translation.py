@@ -56,7 +56,7 @@ def storage_error(
         kind = RootAccessDeniedError
     elif any(_is_full(each) for each in _chain(error)):
         kind = RootFullError
-    elif _is_read_only(error):
+    elif any(_is_read_only(each) for each in _chain(error)):
         kind = RootReadOnlyError
     text = f"can't {doing}: {reason(error, options)}"
     advice = _ADVICE.get(kind)
@@ -100,10 +100,7 @@ def is_denied(error: BaseException) -> bool:
 
 
 def _is_read_only(error: BaseException) -> bool:
-    return any(
-        isinstance(each, RootReadOnlyError) or getattr(each, "errno", None) == errno.EROFS
-        for each in _chain(error)
-    )
+    return isinstance(error, RootReadOnlyError) or getattr(error, "errno", None) == errno.EROFS
 
 
 def _is_full(error: BaseException) -> bool:

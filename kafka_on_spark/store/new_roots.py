@@ -87,15 +87,13 @@ def reporting_as_invalid_root(root: str) -> Iterator[None]:
         InvalidRootError: It does not answer, or is a file.
     """
     try:
-        if is_local(root) and within(root, lambda: _is_file(root), SHORT):
+        if is_local(root) and within(
+            root, lambda: os.path.exists(root) and not os.path.isdir(root), SHORT
+        ):
             raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
         yield
     except KafkaStorageError as error:
         raise unusable_root(root, error) from error
-
-
-def _is_file(root: str) -> bool:
-    return os.path.exists(root) and not os.path.isdir(root)
 
 
 def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:

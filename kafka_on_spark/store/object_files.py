@@ -180,8 +180,8 @@ class ObjectFiles:
         self.store.pipe_file(path, content)
 
     def create_file(self, path: str, content: bytes, **_: bool) -> ObjectStamp | tuple[()]:
-        """Put an object unless there is one; return which it is, () if only a look tells. S3's
-        client alone tells whether it sent a put once."""
+        """Put an object unless there is one; return which it is, () if only a look tells."""
+        # S3's client alone tells whether it sent a put once.
         answer = self.store.pipe_file(path, content, mode="create")
         tag = answer.get("ETag") if isinstance(answer, Mapping) else None
         return ObjectStamp(tag, None) if tag else ()

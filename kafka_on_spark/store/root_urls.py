@@ -150,8 +150,7 @@ def is_one_place(root: str, other: str) -> bool:
         return True
     if not (is_local(root) and is_local(other)):
         return False
-    is_one = partial(_is_one_folder, root, other)
-    return within(root, is_one, SHORT)
+    return within(root, partial(_is_one_folder, root, other), SHORT)
 
 
 def _is_one_folder(root: str, other: str) -> bool:

@@ -370,16 +370,13 @@ class StorageOptions:
         scope = {name: str(text) for name, text in self._scope(url).items()}
         options = resolve_credentials(scope, url)
         check_safe(options)
-        self._remember(_secrets_of(options))
-        return options
-
-    def _remember(self, secrets: Iterable[str]) -> None:
         with self._lock:
-            for each in secrets:
+            for each in _secrets_of(options):
                 self._looked_up.pop(each, None)
                 self._looked_up[each] = None
             while len(self._looked_up) > _LOOKED_UP_MAX:
                 del self._looked_up[next(iter(self._looked_up))]
+        return options
 
     def credentials_name(self, url: str) -> str | None:
         """Return the name of one URL's credentials, ``profile:NAME`` or ``env:PREFIX``, or None if
