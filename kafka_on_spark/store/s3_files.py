@@ -59,7 +59,8 @@ class _Session(AIOHTTPSession):  # type: ignore[misc]  # it has no types
 
     async def _get_session(self, proxy_url: str | None) -> Any:
         session = await super()._get_session(proxy_url)
-        session._retry_connection = False
+        if session._retry_connection:  # an aiohttp without it sends again unseen: AttributeError
+            session._retry_connection = False
         return session
 
 
