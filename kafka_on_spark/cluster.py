@@ -549,8 +549,7 @@ class Cluster:
         from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
 
         kind = type(records)
-        is_frame = kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
-        if is_frame:
+        if kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame":
             from kafka_on_spark.spark.frames import staging_of_frame
 
             stage = staging_of_frame(records)
@@ -571,10 +570,7 @@ class Cluster:
             configs=configs,
         )
         plan = plan_append(self._node, request)
-        rows = stage(plan.order, options=self._node.options)
-        if is_frame:
-            self._metadata.catch_up()  # a job may have taken minutes
-        return append_staged(self._node, [(plan, rows)])[0]
+        return append_staged(self._node, [(plan, stage(plan.order, options=self._node.options))])[0]
 
     @_operation(APPEND, what="make a producer")
     def producer(

@@ -305,14 +305,14 @@ def answer_staged(
 
     `take` gets each partition as soon as it has its answer. The plans may be of several appends
     of a producer. `reached_elsewhere`: brokers that tasks on other hosts have written to; they
-    count as reached. The metadata is not read: a try on an old image fails at the leader's fence.
+    count as reached.
 
     Raises:
         What refuses all of it before anything is appended: the refusal of a task, for one.
         RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
         ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
     """
-    image = node.metadata.image
+    image = node.metadata.catch_up()
     node.metadata.log.check_writable()
     plans = [plan for plan, _ in appends]
     acks, now_ms = plans[0].acks, node.clock.now_ms()
