@@ -478,6 +478,8 @@ class AppendRounds:
         read = partial(self._node.segments.borders, batch.leader)
         if self._acks == "all" and not is_acknowledged(partition, appended, batch.log, read):
             return
+        if self._acks == "1" and appended.state.leader_epoch != partition.leader_epoch:
+            return  # another may lead by now, without it
         stands = appended.batch or appended.last
         batch.base_offset = None if stands is None else stands.base_offset
         if appended.batch is not None and appended.batch.has_append_time:

@@ -276,8 +276,7 @@ def commit_batch(
     node: Node, batch: PartitionBatch, placed: StagedBatch, state: ReplicaState
 ) -> None:
     """Commit a placed batch to its leader's table, or find where it stands already. If an earlier
-    try has appended it, it may stand there and be no duplicate, and the log need not end where a
-    conditional append expected."""
+    try has appended it, it may stand there and be no duplicate."""
     assert batch.registration is not None
     assert batch.log is not None, "it was placed"
     assert batch.leader is not None
@@ -287,7 +286,7 @@ def commit_batch(
         state,
         leader_epoch=state.leader_epoch or batch.registration.leader_epoch,
         now_ms=node.clock.now_ms(),
-        expected_offset=None if batch.is_appended else batch.expected_offset,
+        expected_offset=batch.expected_offset,
         puts=batch.puts,
         read_borders=partial(node.segments.borders, batch.leader),
         check_absent=partial(check_remembered, placed.producer, node.metadata.catch_up),

@@ -226,6 +226,48 @@ def test_a_conditional_append_that_may_not_read_the_metadata_ends_its_wait(appen
         appender(images).append([part], acks="1", timeout_ms=9000)
 
 
+class ElectedMeanwhile(Images):
+    """A new leader is seen once the old one's table has the append; somebody appended to it."""
+
+    def submit(self, decide, *, queued, timeout_ms):
+        self.catch_up()
+        return super().submit(decide, queued=queued, timeout_ms=timeout_ms)
+
+
+@pytest.mark.parametrize(
+    "acks, expected, told, log_end",
+    [
+        ("1", None, None, 2),
+        ("1", 0, UnexpectedOffsetError, 1),
+        ("all", 0, UnexpectedOffsetError, 1),
+    ],
+    ids=["acks=1", "acks=1, conditional", "acks=all, conditional"],
+)
+def test_what_a_former_leader_has_is_no_answer_and_meets_no_condition(
+    roots, appender, acks, expected, told, log_end
+):
+    """Nobody fences the table of a leader that was drained or lost, until it fetches again."""
+    elected = partition("2 1", isr="2", leader=2, epoch=6, version=2)
+    other = PartitionBatch(key=KEY, staged=staged("b", epoch=6), holders=(address(2),))
+    part = PartitionBatch(
+        key=KEY,
+        staged=staged("a", epoch=5),
+        holders=(address(1), address(2)),
+        expected_offset=expected,
+    )
+    for batch in (part, other):
+        for holder in batch.holders:
+            for each in batch.staged.segments:
+                MemorySegmentStore(roots).put(holder, each)
+    appender(Images(image_of(elected))).append([other], acks="1", timeout_ms=1000)
+
+    images = ElectedMeanwhile(image_of(partition("1 2", version=1)), image_of(elected))
+    [outcome] = appender(images).append([part], acks=acks, timeout_ms=1000)
+
+    log = MemoryReplicaStore(roots).open(address(2)).load()
+    assert (outcome.error and type(outcome.error), log.log_end_offset) == (told, log_end)
+
+
 # fmt: off
 TAKEN_OVER = [  # whether the next leader has the records, what is told, where its log ends
     pytest.param(False, ProducerFencedError,  0, id="it lacks them"),
