@@ -117,7 +117,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "the wait for tombstones begins once K stands in the metadata log",
         ((compaction, "_decided", _waits_from_the_look),),
-        seed=15,
+        seed=47,
         invariant=TOMBSTONES,
     ),
     Mutant(
@@ -129,7 +129,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a replica that has not finished K stays out of the ISR",
         ((isr, "may_join", _joins),),
-        seed=16,
+        seed=22,
         invariant=JOINED,
     ),
     Mutant(
@@ -160,7 +160,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower takes its leader's counters with what it fetches",
         ((CompactionProgress, "after_fetch", _itself),),
-        seed=114,
+        seed=141,
         invariant="I1 committed prefix",
     ),
     Mutant(
@@ -199,7 +199,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower that lacks nothing but compaction is compacted by a round",
         ((replication_round, "awaiting_compaction", _nothing),),
-        seed=16,
+        seed=22,
         invariant=L3,
     ),
     Mutant(

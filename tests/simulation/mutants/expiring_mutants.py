@@ -170,6 +170,6 @@ EXPIRING_MUTANTS = [
         checks.SILENT,
         "what was renewed since the look does not expire",
         (controller_loop, "expire", _AsLookedAt()),
-        seed=16,
+        seed=28,
     ),
 ]

@@ -42,25 +42,25 @@ FORGING_MUTANTS = [
             (fetching, "fetch_start", _any_end),
             (truncation, "shared_border", _by_epochs),
         ),
-        seed=2,
+        seed=20,
         invariant="I22 verdicts",
     ),
     Mutant(
         "a chain digest is computed, and not believed",
         ((state, "check_chain", _believed), (operations, "check_chain", _believed)),
-        seed=40,
+        seed=64,
         invariant="L2 every record reaches all",
     ),
     Mutant(
         "of two logs that diverge above what is committed none is guessed to be the wrong one",
         ((fetching._Fetcher, "_diverged", _the_follower_is_bad),),
-        seed=25,
+        seed=49,
         invariant="I22 verdicts",
     ),
     Mutant(
         "nor where one of them is eligible, and not in sync",
         ((fetching._Fetcher, "_diverged", _outside_the_isr_it_is_bad),),
-        seed=26,
+        seed=57,
         invariant="I22 verdicts",
     ),
     Mutant(
@@ -78,7 +78,7 @@ FORGING_MUTANTS = [
     Mutant(
         "where two logs diverge the leader epoch is raised",
         ((isr, "raise_epoch", _nothing),),
-        seed=140,
+        seed=189,
         invariant="L3 the ISR returns to all replicas",
     ),
 ]

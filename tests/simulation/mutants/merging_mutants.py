@@ -117,7 +117,7 @@ MERGING_MUTANTS = [
             (replicas, "find_put", _among_headers),
             (leader_log, "find_put", _among_headers),
         ),
-        seed=21,
+        seed=26,
         invariant="I26",
     ),
     Mutant(
@@ -139,7 +139,7 @@ MERGING_MUTANTS = [
     Mutant(
         "who takes a merged segment takes what its leader knows of producers",
         ((operations, "united", _own),),
-        seed=14,
+        seed=18,
         invariant=producers.TAKEN,
     ),
     Mutant(
@@ -149,7 +149,7 @@ MERGING_MUTANTS = [
             (truncation, "fetch_start", _any_end),
         ),
         invariant="I23 chain",
-        seed=2016,
+        seed=2048,
     ),
 ]
 

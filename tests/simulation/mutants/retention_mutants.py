@@ -56,19 +56,19 @@ RETENTION_MUTANTS = [
             (log_start, "raise_log_start", _unchecked),
             (registrations, "ensure", _nothing),
         ),
-        seed=14,
+        seed=22,
         invariant="I9",
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
         ((cleanup_policy, "too_old_by_ms", _own),),
-        seed=7,
+        seed=16,
         invariant="I16",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
         ((cleanup_policy, "too_old_by_ms", _root_s),),
-        seed=67,
+        seed=107,
         invariant="I16",
     ),
     Mutant(
