@@ -130,13 +130,20 @@ def test_with_all_rules_the_plan_that_shows_a_missing_one_is_clean(plan, mutant)
 
 
 @pytest.mark.parametrize(
-    "seed",
+    "plan, seed",
     [
-        pytest.param(704, id="its leader was changed by hand since the high watermark rose"),
         pytest.param(
-            1134, id="it was lost for another log than its leader's, and its files are whole"
+            forged, 704, id="a follower whose leader was changed by hand since the mark rose is cut"
+        ),
+        pytest.param(
+            forged,
+            1134,
+            id="one lost for another log than its leader's, with whole files, is made again",
+        ),
+        pytest.param(
+            plan_of, 5037, id="an unclean leader that a stale listing showed empty is made again"
         ),
     ],
 )
-def test_a_follower_of_a_changed_leader_is_cut_or_created_again(seed):
-    check_clean(forged, [seed])
+def test_a_replica_with_another_log_is_cut_or_created_again(plan, seed):
+    check_clean(plan, [seed])

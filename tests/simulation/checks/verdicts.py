@@ -4,7 +4,7 @@ Checked as the record is committed: a sound replica is not lost for a moment. On
 rests may differ from its leader's log, and is created again; no verdict is a mistake there.
 """
 
-from kafka_on_spark.base.ids import LOST, BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.base.ids import LOST, NO_CHAIN, BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, records_of, require
 from tests.simulation.world.disks import Table
@@ -40,6 +40,10 @@ def _is_sound(
     if _place(table) in root.damaged:
         return False  # it was damaged when it was inspected
     start, mark = table.state.log_start_offset, partition.high_watermark
+    if partition.begins_empty and table.state.chain_at(mark) != NO_CHAIN:
+        return (
+            False  # a stale listing showed it without records, and an unclean election took it so
+        )
     found = records_of(table.state, start, mark)
     flaw = ledger.log(key).flaw_of(found, start, mark, table.state.compaction)
     return start <= partition.log_start_offset and flaw is None
