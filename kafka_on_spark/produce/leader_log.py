@@ -13,6 +13,7 @@ from functools import partial
 
 from kafka_on_spark.base.errors import (
     REFUSES_WRITES,
+    CommitOutcomeUnknownError,
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
@@ -217,6 +218,7 @@ def place(
 
     Raises:
         NotLeaderOrFollowerError: Nobody leads.
+        CommitOutcomeUnknownError: The leader's log has lost the append.
         Why the leader's log can't be read or fenced.
         ProducerFencedError: A newer run of the producer, or a newer writer, has begun.
         KafkaStorageError: No root that answers has the files.
@@ -235,6 +237,7 @@ def place(
     # fences it.
     stands = batch.is_appended and (find_put(state, batch.puts) or find_append(state, staged))
     if not stands:
+        check_names_unused(batch, state)
         # It is written now, perhaps again; a leader that was elected after a newer run began
         # knows nothing of that run.
         if staged.producer is not None:
@@ -244,6 +247,16 @@ def place(
             check_writer_not_fenced(image.producers, staged.writer)
             state = fence_older_writers(log, state, staged.writer, registered_producers(image))
     return place_files(node.segments, batch, leader, partition.leader_epoch), state
+
+
+def check_names_unused(batch: PartitionBatch, state: ReplicaState) -> None:
+    """Check, of a batch that its leader's log has not, that the log has not lost it in this epoch:
+    a follower may have had its files, and takes none of the same name again (I26)."""
+    if batch.is_appended and any(put.leader_epoch == state.leader_epoch for put in batch.puts):
+        raise CommitOutcomeUnknownError(
+            "the leader's log had the append and lost it when its disk went back, and a follower"
+            " may still have it: elect another leader, and the append goes on"
+        )
 
 
 def place_files(

@@ -110,6 +110,12 @@ MERGING_MUTANTS = [
         seed=20,
     ),
     Mutant(
+        "what a leader has lost is not appended again in its epoch",
+        ((leader_log, "check_names_unused", lambda batch, state: None),),
+        seed=26,
+        invariant="I26",
+    ),
+    Mutant(
         "an append that may stand is looked for among the borders of merged segments",
         (
             (replicas, "with_borders_over", _borders_unread),
