@@ -84,17 +84,14 @@ def open_cluster(spark: SparkSession, folder: RunFolder, output: Output) -> Clus
             configs=CONFIGS,
         )
     settings = ", ".join(f"{name} {value}" for name, value in CONFIGS.items())
+    on_voters = "" if plan.voters == 1 else f" on {plan.voters} voters"
     output.say(
-        f"{_metadata_logs(plan.voters)} and brokers 1 to {plan.brokers}, a folder each, in"
+        f"metadata log{on_voters} and brokers 1 to {plan.brokers}, a folder each, in"
         f" {folder.base}\n"
         f"topic {TOPIC}: {plan.partitions} partitions, replication factor {REPLICATION_FACTOR},"
         f" {settings}"
     )
     return cluster
-
-
-def _metadata_logs(voters: int) -> str:
-    return "metadata log" if voters == 1 else f"metadata log on {voters} voters"
 
 
 def _existing_cluster(spark: SparkSession, folder: RunFolder) -> Cluster | None:

@@ -104,7 +104,7 @@ def generate(
         "unmeasured": [name._asdict() for name in plan.unmeasured],
     }
     if session.is_json:
-        files = {"current": plan.current_as_dict(), "proposed": plan.as_dict()}
+        files = {"current": assignment_as_dict(plan.current), "proposed": plan.as_dict()}
         write_json({**files, "moves": moves, **summary})
         return
     session.write_rows(moves)

@@ -13,7 +13,7 @@ stays away, the outcome is unknown: the request may be run yet.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -126,14 +126,6 @@ class Command(Generic[T]):
         return self.decision(image, **given, **own)
 
 
-def _elect_unclean(
-    image: MetadataImage, *, looks: Sequence[ReplicaInspection]
-) -> ControllerResult[list[PartitionKey]]:
-    """The requesting process has inspected the replicas. `looks` is the argument's name in
-    requests."""
-    return election.elect_by_inspections(image, looks, forced=frozenset(each.key for each in looks))
-
-
 _PLACES: Final = ("new_uuid", "random_below")
 
 CREATE_TOPIC: Final = Command(
@@ -168,7 +160,12 @@ UNREGISTER_BROKER: Final = Command(
 ELECT_PREFERRED: Final = Command(
     "elect_preferred", election.elect_preferred, "preferred leaders by request"
 )
-ELECT_UNCLEAN: Final = Command("elect_unclean", _elect_unclean)
+ELECT_UNCLEAN: Final = Command(  # the requesting process has inspected the replicas
+    "elect_unclean",
+    lambda image, *, looks: election.elect_by_inspections(
+        image, looks, forced=frozenset(each.key for each in looks)
+    ),
+)
 LOSE_REPLICA: Final = Command("lose_replica", election.lose_replica, "called lost by request")
 REASSIGN: Final = Command(
     "reassign", reassignment.start_reassignments, "reassigned by request", ("new_uuid",)

@@ -410,10 +410,6 @@ class ReassignmentPlan:
         """Return the proposal as kafka-reassign-partitions writes and reads it."""
         return assignment_as_dict(self.proposed)
 
-    def current_as_dict(self) -> dict[str, Any]:
-        """Return the present assignment in the same form, to go back to it."""
-        return assignment_as_dict(self.current)
-
 
 def assignment_as_dict(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
     """Return replicas by partition as kafka-reassign-partitions writes them."""

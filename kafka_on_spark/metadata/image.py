@@ -59,11 +59,6 @@ def id_of_one_run(uuid: str) -> str:
     return f"producer-{uuid}"
 
 
-def may_come_back(producer_id: str) -> bool:
-    """Return whether another run may use the id: a query, or somebody, has given it a meaning."""
-    return _OF_ONE_RUN.fullmatch(producer_id) is None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
     """One broker, a storage root without a process.
@@ -584,7 +579,8 @@ def _remove_producer(draft: _Draft, record: log.RemoveProducerRecord) -> None:
     draft.map("producer_times").pop(record.producer_id, None)
     if record.producer_id in draft.first_sequences:
         del draft.map("first_sequences")[record.producer_id]
-    if record.producer_id and may_come_back(record.producer_id):
+    # Another run may use an id that a query, or somebody, has given a meaning.
+    if record.producer_id and _OF_ONE_RUN.fullmatch(record.producer_id) is None:
         draft.map("expired_producers")[record.producer_id] = record.producer_epoch
     draft.expired_epoch = max(draft.expired_epoch, record.producer_epoch)
 
