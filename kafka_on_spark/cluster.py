@@ -546,18 +546,17 @@ class Cluster:
                 the `acknowledged` ones, and `errors` if they differ. Of a failed one nothing is
                 appended, unless the outcome is unknown or the error says `may_be_committed`.
         """
-        from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
+        from kafka_on_spark.produce.append import AppendRequest, append_records
 
         kind = type(records)
-        if kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame":
+        if has_job := kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame":
             from kafka_on_spark.spark.frames import staging_of_frame
 
             stage = staging_of_frame(records)
         else:
-            from kafka_on_spark.produce.records import batches_of
-            from kafka_on_spark.produce.staging import stage_records
+            from kafka_on_spark.produce.staging import staging_of
 
-            stage = partial(stage_records, batches=batches_of(records))
+            stage = staging_of(records)
         request = AppendRequest(
             topic=topic,
             acks=acks,
@@ -569,8 +568,8 @@ class Cluster:
             timeout_ms=timeout_ms,
             configs=configs,
         )
-        plan = plan_append(self._node, request)
-        return append_staged(self._node, [(plan, stage(plan.order, options=self._node.options))])[0]
+        stage = partial(stage, options=self._node.options)
+        return append_records(self._node, request, stage, has_job=has_job)
 
     @_operation(APPEND, what="make a producer")
     def producer(

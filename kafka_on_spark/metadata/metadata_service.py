@@ -69,6 +69,7 @@ from kafka_on_spark.store.counts import (
     Counts,
 )
 from kafka_on_spark.store.deadlines import is_local, pause_ms, pauses_ms, until_committed
+from kafka_on_spark.store.delta.log_cleaning import COMMITS_KEPT_MS
 
 log = logging.getLogger(__name__)
 
@@ -259,6 +260,17 @@ class MetadataService:
         with self._acquire_lock(self.log.leader_uri, None), self._lock:
             yield self._stamp(None)
 
+    @property
+    def is_far(self) -> bool:
+        """Whether the log lies on a store, each of whose answers takes long."""
+        return not is_local(self.log.leader_uri)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it was not caught up with the log for so long that later commits may have come
+        and been cleaned."""
+        return self._clock.monotonic_ms() - self.read_at_ms > COMMITS_KEPT_MS / 2
+
     def catch_up(self) -> MetadataImage:
         """Replay what was committed before this call; return the newest image.
 
@@ -296,6 +308,16 @@ class MetadataService:
         if not has_next:
             self.read_at_ms = began_ms
         return has_next
+
+    def news(self) -> MetadataImage:
+        """Do as `catch_up`, but on a store by one request where nothing is new and that was asked
+        not long ago. A process that is frozen for long before it is answered gets an old image: so
+        only what it commits right after that one may count, since that commit is refused."""
+        self.check_open()
+        image = self.image
+        if not self.is_far or self.is_old or self.log.has_successor(image.offset):
+            return self.catch_up()
+        return image
 
     def catch_up_waiting(self) -> MetadataImage:
         """Do as `catch_up`, and wait for a metadata root that is away, for as long as
@@ -411,6 +433,21 @@ class MetadataService:
         if result.records:
             self.after_commit()
         return result.response
+
+    def expect(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> None:
+        """Have the file of a decision put that is likely to be the next one: if it is, `submit` has
+        one step less on a store. Nothing comes of a failure, or while another thread commits.
+        """
+        if self.refusal is not None or not self._lock.acquire(blocking=False):
+            return
+        try:
+            image = self.image
+            if records := decide(image).records:
+                self.log.put_early(records, self._stamp(None), expected_offset=image.offset)
+        except Exception as error:  # `submit` says why, if it fails too
+            log.debug("a decision's file was not put early: %s", error)
+        finally:
+            self._lock.release()
 
     def _newest_ms(self) -> int:
         """Return the time of the newest commit, and what has passed since this process replayed it:

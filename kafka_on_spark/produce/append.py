@@ -40,7 +40,7 @@ from kafka_on_spark.log.batch import (
 )
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.produce.append_rounds import AppendRounds
+from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads
 from kafka_on_spark.produce.idempotence import (
     EarlierTries,
     NextAppend,
@@ -57,6 +57,7 @@ from kafka_on_spark.produce.staging import (
     AppendPlan,
     ProducerRun,
     StagedSegment,
+    StageOrder,
     is_unreached,
     plan_stage,
     split_differently,
@@ -164,9 +165,55 @@ class AppendRequest:
     timeout_ms: int | None = None
     configs: Mapping[str, object] | None = None
 
+    @property
+    def has_condition(self) -> bool:
+        """Whether what stands in the log decides if it is appended."""
+        given = self.sequence, self.transactional_id, self.expected_offsets
+        return any(each is not None for each in given)
+
+
+def append_records(
+    node: Node,
+    request: AppendRequest,
+    stage: Callable[[StageOrder], Sequence[StagedSegment]],
+    *,
+    has_job: bool = False,
+) -> AppendResult:
+    """Append what `stage` writes; return where it is. Raises as `append_staged`.
+
+    Its order is planned by what this process has read in the last minute. The metadata is read once
+    the files are there, a store's in the meantime, since its answer takes long. Where that changes
+    the order, the records are staged again. Where a job of Spark stages them (`has_job`), or what
+    stands in the log decides, the metadata is read first.
+    """
+    metadata = node.metadata
+    if metadata.is_old:
+        metadata.catch_up()
+    if has_job or request.has_condition:
+        metadata.catch_up()
+        plan = plan_append(node, request)
+        return append_staged(node, [(plan, stage(plan.order))])[0]
+    metadata.check_open()
+    try:
+        known, plan = metadata.image, plan_append(node, request)
+    except KafkaOnSparkError:
+        known, plan = metadata.catch_up(), plan_append(node, request)
+    while True:
+        threads = node.part(AppendThreads) if metadata.is_far else None
+        read = metadata.news if plan.acks == "all" else metadata.catch_up
+        news = None if threads is None else threads.pool(frozenset()).submit(read)
+        rows = stage(plan.order)
+        image = read() if news is None else news.result()
+        if image is not known:
+            known, newest = image, plan_append(node, request)
+            if replace(newest.order, now_us=plan.order.now_us) != plan.order:
+                plan = newest
+                continue
+        return append_staged(node, [(plan, rows)], image=image)[0]
+
 
 def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
-    """Return the plan of an append.
+    """Return the plan of an append, by what this process knows.
 
     Raises:
         InvalidConfigError: `configs` has something other than auto.controller=false.
@@ -175,7 +222,7 @@ def plan_append(node: Node, request: AppendRequest) -> AppendPlan:
     """
     acks = check_acks(request.acks)
     may_decide = leaves_auto_controller(request.configs or {})
-    image = node.metadata.catch_up()
+    image = node.metadata.image
     topic = image.topic(request.topic)
     producer_id, sequence, epoch = request.producer_id, request.sequence, request.producer_epoch
     if sequence is not None:
@@ -284,11 +331,17 @@ def _partition_count(node: Node, plan: AppendPlan) -> int:
 
 
 def append_staged(
-    node: Node, appends: Appends, *, reached_elsewhere: frozenset[BrokerId] = frozenset()
+    node: Node,
+    appends: Appends,
+    *,
+    reached_elsewhere: frozenset[BrokerId] = frozenset(),
+    image: MetadataImage | None = None,
 ) -> list[AppendResult]:
     """Append what was staged for topics; return what each topic got, in their order. The plans have
     acks, producer and writer in common. Raises as `append_results` and `answer_staged`."""
-    batches, notices = answer_staged(node, appends, reached_elsewhere=reached_elsewhere)
+    batches, notices = answer_staged(
+        node, appends, reached_elsewhere=reached_elsewhere, image=image
+    )
     topics = {plan.topic_id: plan.topic for plan, _ in appends}
     return append_results(topics, batches, notices, is_waited_for=appends[0][0].acks != "0")
 
@@ -299,20 +352,22 @@ def answer_staged(
     take: Callable[[PartitionBatch], object] | None = None,
     *,
     reached_elsewhere: frozenset[BrokerId] = frozenset(),
+    image: MetadataImage | None = None,
 ) -> tuple[list[PartitionBatch], dict[TopicId, str]]:
     """Append what was staged for topics; return each partition with its answer or its error,
     and by topic what retention will delete of it. One metadata commit moves high watermarks.
 
     `take` gets each partition as soon as it has its answer. The plans may be of several appends
     of a producer. `reached_elsewhere`: brokers that tasks on other hosts have written to; they
-    count as reached.
+    count as reached. `image`: the metadata as it was read since files were staged, or meanwhile;
+    None: it is read now.
 
     Raises:
         What refuses all of it before anything is appended: the refusal of a task, for one.
         RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
         ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
     """
-    image = node.metadata.catch_up()
+    image = image or node.metadata.catch_up()
     node.metadata.log.check_writable()
     plans = [plan for plan, _ in appends]
     acks, now_ms = plans[0].acks, node.clock.now_ms()

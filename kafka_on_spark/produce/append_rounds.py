@@ -14,8 +14,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Executor, Future
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from kafka_on_spark.base.errors import (
@@ -50,6 +52,7 @@ from kafka_on_spark.log.fetch import (
     fetch_orders,
     merge_reports,
     partition_report,
+    state_report,
 )
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
@@ -90,6 +93,9 @@ FIRST_TRY_MS: Final = 2000.0
 
 OTHER_TRIES_MS: Final = 500.0
 """Once a try of a round has ended the others have so long, or as long again as that one took."""
+
+EXPECTING_MS: Final = 20.0
+"""Between two looks whether a try has ended while others are expected to get so far."""
 
 _NOT_ANSWERED: Final = KafkaStorageError("a root has not answered yet")
 
@@ -171,6 +177,8 @@ class AppendRounds:
         self._reached_elsewhere = reached_elsewhere
         self._take = take
         self._watch: AppendWatch | None = None  # made once something waits
+        # What tries expect to report once all replicas have fetched; None of one that failed.
+        self._expected: SimpleQueue[PartitionReport | None] = SimpleQueue()
         self.batches = list(batches)
 
     def _waiting(self) -> AppendWatch:
@@ -326,7 +334,7 @@ class AppendRounds:
         return None
 
     def _round(self, ready: Sequence[PartitionBatch]) -> None:
-        image = self._metadata.image
+        image, began_ms = self._metadata.image, self._node.clock.monotonic_ms()
         reports: list[PartitionReport] = []
         for each in ready:
             is_first_try = each.registration is None
@@ -335,7 +343,8 @@ class AppendRounds:
             brokers = frozenset[BrokerId]() if each.registration is None else each.registration.isr
             pool = self._threads.pool(brokers)
             each.running = pool.submit(self._try, image, each, is_first_try)
-        for each in self._ended(has_begun=bool(ready)):
+        self._expect(ready)
+        for each in self._ended(began_ms, has_begun=bool(ready)):
             if isinstance(each.result, KafkaOnSparkError):
                 self._failed(each, each.result)
             elif each.result is not None:
@@ -350,11 +359,29 @@ class AppendRounds:
         for each in self._pending():
             self._acknowledge(each)
 
-    def _ended(self, *, has_begun: bool) -> list[PartitionBatch]:
-        """Wait for tries, if one has begun; return the batches whose try has ended."""
+    def _expect(self, ready: Sequence[PartitionBatch]) -> None:
+        """On a store, have the file of the decision put that follows if all replicas fetch, while
+        they do: in a round of all batches, and unless a try fails or ends before."""
+        tries = [each.running for each in ready if each.running is not None]
+        if ready != self.batches or not self._metadata.is_far:
+            return
+        reports: dict[PartitionKey, PartitionReport] = {}
+        until_ms = self._node.clock.monotonic_ms() + FIRST_TRY_MS
+        while len(reports) < len(ready):
+            if any(map(Future.done, tries)) or self._node.clock.monotonic_ms() > until_ms:
+                return
+            with suppress(Empty):
+                report = self._expected.get(timeout=EXPECTING_MS / 1000)
+                if report is None:
+                    return
+                reports[report.key] = report
+        expected = [reports[each.key] for each in ready]
+        self._metadata.expect(partial(conclude, reports=expected))
+
+    def _ended(self, began_ms: int, *, has_begun: bool) -> list[PartitionBatch]:
+        """Wait for tries, if one has begun, at `began_ms`; return the batches whose try ended."""
         tries = {each.running: each for each in self._pending() if each.running is not None}
         clock = self._node.clock
-        began_ms = clock.monotonic_ms()
         if has_begun:
             self._threads.wait(tries.keys(), FIRST_TRY_MS, for_all=False)
         if has_begun and any(each.done() for each in tries):
@@ -388,6 +415,7 @@ class AppendRounds:
                 self._second_inspections.record([report])
             return report
         except KafkaOnSparkError as error:
+            self._expected.put(None)
             return error
 
     def _have_fetched(
@@ -415,6 +443,12 @@ class AppendRounds:
             if each.follower is not None
         }
         batch.replicas += orders
+
+        followers = [state_report(each, state, state) for each in orders]
+        now_ms = node.clock.now_ms()
+        self._expected.put(
+            partition_report(batch.key, partition, leader, state, followers, now_ms=now_ms)
+        )
 
         def fetched(follower: ReplicaAddress) -> PartitionReport:
             order = orders[follower]

@@ -61,7 +61,7 @@ from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.reports import is_under_min_isr, too_few_in_sync
-from kafka_on_spark.produce.records import input_batches, no_such_partition, too_large
+from kafka_on_spark.produce.records import batches_of, input_batches, no_such_partition, too_large
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.local_files import SEGMENT_BYTES_MAX
 from kafka_on_spark.store.roots import StorageOptions
@@ -344,6 +344,16 @@ def stage_records(
         return [StagedSegment(partition=-1, segment=None, refusal=error)]
     log.debug("task %d has staged %d segments", task_number, len(staged))
     return staged
+
+
+def staging_of(records: object) -> Callable[..., list[StagedSegment]]:
+    """Return what stages the records that a caller gives (`batches_of`), once for each order."""
+    given = list(records) if isinstance(records, Iterator) else records
+
+    def stage(order: StageOrder, options: StorageOptions) -> list[StagedSegment]:
+        return stage_records(order, batches_of(given), options)
+
+    return stage
 
 
 def stage_topics(

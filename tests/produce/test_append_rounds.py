@@ -55,6 +55,8 @@ ALONE = image_of(partition("1 2", isr="1", version=2), configs=TWO)
 class Images:
     """What an appender needs of a MetadataService: images that follow on each other."""
 
+    is_far = False
+
     def __init__(self, *images):
         self._images = list(images)
 

@@ -354,7 +354,7 @@ class _SegmentStore:
 
 
 class _MetadataLog:
-    leader_uri = ""
+    leader_uri = "/"
 
     def __init__(self, process: Process) -> None:
         self._process = process

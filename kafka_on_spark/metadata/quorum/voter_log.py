@@ -259,6 +259,7 @@ class VoterLog:
         self.seen: VoterTable | None = None
         self._log_files: list[LogFile] = []
         self._in_hand: tuple[Sequence[RaftBatch], Sequence[EncodedBatch]] = ((), ())
+        self._put_early: LogFile | None = None
         self._is_merge_due = False
         self._sound: set[str] = set()  # merged files that were read back
 
@@ -319,6 +320,11 @@ class VoterLog:
         without a lock. Not so where the table went back: `load` says why.
         """
         return self._delta.is_still_at(table.version)
+
+    def has_successor(self, table: VoterTable) -> bool:
+        """Return whether a commit follows `table`, by one request, which proves less than
+        `is_newest`; as of DeltaLog."""
+        return self._delta.has_successor(table.version)
 
     def _newest_files(self) -> list[LogFile]:
         with self._delta.lock:
@@ -387,8 +393,7 @@ class VoterLog:
         """
         batches: Sequence[EncodedBatch] = []
         if isinstance(source, MetadataBatch):
-            content = encode_file(source.records, source.stamp, source.base_offset)
-            batches = [EncodedBatch(source.stamp.time_ms, content)]
+            batches = [_encoded(source)]
             self._in_hand = change.appended, batches
         elif change.appended:
             assert source is not None, change
@@ -402,6 +407,14 @@ class VoterLog:
         except RootReadOnlyError as error:
             raise self._refusing(os.strerror(errno.EROFS)) from error
 
+    @on_root
+    def put_early(self, change: TableChange, batch: MetadataBatch) -> None:
+        """Put the file of a new batch, for the commit of this very change, which may come or not:
+        no table names it before."""
+        encoded, uri = _encoded(batch), self.uri
+        file = write_file(self._files, uri, change.appended, encoded.content, encoded.time_ms)
+        self._put_early = file
+
     def _commit(
         self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
     ) -> VoterTable:
@@ -414,10 +427,14 @@ class VoterLog:
             removed = [] if change.cut_to is None else self._files_from(change.cut_to)
             # Every file has a name of its own, so a batch that was cut and is brought back by a
             # later leader has another name than the one that a cleaner may be removing.
-            added = [
-                write_file(self._files, self.uri, [header], each.content, each.time_ms)
-                for header, each in zip(change.appended, batches, strict=True)
-            ]
+            early, self._put_early = self._put_early, None
+            if early is not None and early.batches == change.appended:
+                added = [early]
+            else:
+                added = [
+                    write_file(self._files, self.uri, [header], each.content, each.time_ms)
+                    for header, each in zip(change.appended, batches, strict=True)
+                ]
             if added:
                 self._files.flush([self.uri])
             try:
@@ -796,6 +813,11 @@ class VoterLog:
         if is_replaced and self._delta.checkpoint_if_due():
             self.clean_after_checkpoint()
         return is_replaced
+
+
+def _encoded(batch: MetadataBatch) -> EncodedBatch:
+    content = encode_file(batch.records, batch.stamp, batch.base_offset)
+    return EncodedBatch(batch.stamp.time_ms, content)
 
 
 OpenVoterLog = Callable[[Voter], VoterLog]

@@ -511,6 +511,16 @@ class DeltaLog:
             return False  # opening the table says what is wrong
         return following is None and own is not None and own == newest
 
+    def has_successor(self, version: int) -> bool:
+        """Return whether there is a commit after `version`, or may be, by one look. If it was
+        cleaned, as it may be from `COMMITS_KEPT_MS` on, the answer is no."""
+        if self._flush_failure is not None or self._state is None or self.version != version:
+            return True
+        try:
+            return self._commits.stamps(version + 1) != [None]
+        except UnsafeFileError:
+            return True  # opening the table says what is wrong
+
     def reopen_next_time(self) -> None:
         """Have the next refresh open the table again; `version` stays known."""
         self._state = None

@@ -18,7 +18,7 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
 )
-from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
+from kafka_on_spark.produce.append import AppendRequest, append_records
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.plan import Plan
 from tests.simulation.programs.clients import split
@@ -238,10 +238,11 @@ def append_without_a_disk(
     if not is_full and image.controller is not None and image.controller.controller_id is not None:
         limit_ms += image.settings().integer("controller.lease.ms")
     began_ms = driver.clock.monotonic_ms()
-    ordered = plan_append(driver.process, AppendRequest(topic=TOPIC))
     try:
-        append_staged(
-            driver.process, [(ordered, driver.stage(ordered.order, {numbers[0]: [taken]}))]
+        append_records(
+            driver.process,
+            AppendRequest(topic=TOPIC),
+            lambda order: driver.stage(order, {numbers[0]: [taken]}),
         )
     except KafkaOnSparkError as error:
         require(False, "L6 an append goes on without a disk", f"{numbers[0]}: {error}")

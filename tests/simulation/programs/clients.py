@@ -18,7 +18,13 @@ from kafka_on_spark.log.read_order import plan_reads
 from kafka_on_spark.log.reading import read_pieces
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.produce.append import AppendRequest, append_staged, plan_append
+from kafka_on_spark.produce.append import (
+    AppendRequest,
+    append_records,
+    append_staged,
+    plan_append,
+)
+from kafka_on_spark.produce.staging import StagedSegment, StageOrder
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import REFUSED
 from tests.simulation.checks.ledger import Moment, require
@@ -248,17 +254,25 @@ class Appending(Program):
             producer_epoch=self._epoch,
             sequence=self._sequence if with_producer else None,
         )
-        plan = plan_append(self.driver.process, request)
-        if plan.producer is not None:
+        parts: Parts = {}
+
+        def stage(order: StageOrder) -> list[StagedSegment]:
+            parts.clear()
+            parts.update(split(segments, len(order.targets)))
+            if not with_producer:  # else all partitions may have an earlier try of it
+                self.driver.node.waits_for = {(topic_id, number) for number in parts}
+            return self.driver.stage(order, parts)
+
+        if self._state.producer_id is None:
+            result = append_records(self.driver.process, request, stage)
+        else:
+            self.driver.process.metadata.catch_up()
+            plan = plan_append(self.driver.process, request)
+            assert plan.producer is not None
             self.checker.ledger.alive_at_ms[plan.producer.producer_id] = began_ms
-        parts = split(segments, len(plan.order.targets))
-        if not with_producer:  # else all partitions may have an earlier try of it
-            self.driver.node.waits_for = {(topic_id, number) for number in parts}
-        [result] = append_staged(
-            self.driver.process, [(plan, self.driver.stage(plan.order, parts))]
-        )
-        is_alive = plan.producer is None or plan.producer.producer_epoch > expired
-        require(is_alive, REFUSED, f"{plan.producer} appended {segments}, expired is {expired}")
+            [result] = append_staged(self.driver.process, [(plan, stage(plan.order))])
+            is_alive = plan.producer.producer_epoch > expired
+            require(is_alive, REFUSED, f"{plan.producer} appended {segments}, expired is {expired}")
         if acks != "all":
             return
         for number in parts:

@@ -18,7 +18,7 @@ from tests.simulation.world.world import FAILED, World
 class SimulatedMetadataLog:
     """The metadata log of one process."""
 
-    leader_uri = ""
+    leader_uri = "/"
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world

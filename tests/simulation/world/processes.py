@@ -134,23 +134,21 @@ class Driver:
         """Write the segments of an append to the roots of `order`, as its tasks do.
 
         `parts`: values of each segment, by partition. Source: produce/staging.py.
-
-        Raises:
-            KafkaStorageError: The records of a partition reached no root.
         """
         rows = []
         for number, segments in sorted(parts.items()):
             target = order.targets[number]
             for values in segments:
-                segment = self._segment(target.leader_epoch, values)
+                segment: Segment | None = self._segment(target.leader_epoch, values)
                 holders: list[BrokerId | None] = []
                 for addresses in (target.replicas, target.others):
                     if addresses and all(each is None for each in holders):
                         holders += self.threads.map(
                             lambda address, segment=segment: self._put(address, segment), addresses
                         )
+                refusal = None
                 if all(each is None for each in holders):
-                    raise KafkaStorageError("the records reached no root")
+                    segment, refusal = None, KafkaStorageError("the records reached no root")
                 rows.append(
                     StagedSegment(
                         partition=number,
@@ -158,6 +156,7 @@ class Driver:
                         payload_digest=sum(values) if order.has_producer else 0,
                         holders=tuple(each for each in holders if each is not None),
                         has_keyless=has_keyless(values),
+                        refusal=refusal,
                     )
                 )
         return rows

@@ -1,0 +1,72 @@
+"""How many requests of one call to stores wait for each other, whatever each of them takes."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.log.worker import replica_store
+from tests.store.ticking_store import ticking_store
+
+CONFIGS = {"retention.ms": "-1"}
+
+
+@dataclass
+class Cost:
+    """What a call cost: its longest chain of waits, and requests by kind."""
+
+    chain: int = 0
+    requests: Counter[str] = field(default_factory=Counter)
+
+
+class Warm:
+    """A cluster of three brokers on stores, whose tables this process knows."""
+
+    def __init__(self, store, voters):
+        self.store = store
+        self.roots = ",".join(f"s3://bucket/metadata-{each}" for each in range(voters))
+        brokers = {each: f"s3://bucket/broker-{each}" for each in (1, 2, 3)}
+        self.cluster = Cluster.create(self.roots, brokers, configs=CONFIGS)
+        self.cluster.create_topic("t", partitions=4, replication_factor=3)
+        for _ in range(2):
+            self.cluster.append("t", keyed(40))
+
+    def cost(self, call):
+        self.cluster._node.maintenance.finish()
+        tick, count = self.store.tick, len(self.store.requests)
+        self.store.is_counting = True
+        call()
+        self.store.is_counting = False
+        kinds = Counter(each.kind for each in self.store.requests[count:])
+        return Cost(self.store.tick - tick, kinds)
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one voter", "three voters"])
+def warm(request):
+    replica_store.cache_clear()
+    with ticking_store() as store:
+        warm = Warm(store, request.param)
+        with warm.cluster:
+            yield warm
+
+
+def keyed(count):
+    return [(str(each).encode(), b"value") for each in range(count)]
+
+
+def is_alone(warm):
+    return "," not in warm.roots
+
+
+@pytest.mark.parametrize("count", [1, 50], ids=["one record", "records of four partitions"])
+def test_an_append_waits_seven_times_or_ten_with_three_voters(warm, count):
+    cost = warm.cost(lambda: warm.cluster.append("t", keyed(count)))
+
+    assert cost.chain <= (7 if is_alone(warm) else 10)
+    if count == 1:
+        assert cost.requests.total() <= (16 if is_alone(warm) else 26)
+
+
+def test_a_description_waits_twice(warm):
+    assert warm.cost(lambda: warm.cluster.describe_topic("t")).chain == 2
