@@ -1,6 +1,7 @@
 """When an append is refused, acknowledged, or of unknown outcome, and what its batches meet on the way."""
 
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 
 from kafka_on_spark.base.errors import (
     NO_ERROR,
+    CommitOutcomeUnknownError,
     KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
@@ -129,6 +131,26 @@ def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committe
     assert type(outcome.error) is ProducerFencedError
     assert "an earlier try of this append may be committed" in str(outcome.error)
     assert outcome.error.context["may_be_committed"]
+
+
+@pytest.mark.parametrize("epoch, is_refused", [(5, True), (4, False)])
+def test_what_a_leader_has_lost_is_put_there_again_in_another_epoch_only(
+    appender, epoch, is_refused
+):
+    """Its files have other names then: a follower may have had them under these (I26)."""
+    node = appender(Images(IN_SYNC)).node
+    [lost] = log(f"{epoch}:a").batches
+    batch = PartitionBatch(
+        key=KEY,
+        staged=staged("a", epoch=5),
+        holders=(address(1), address(2)),
+        registration=partition("1 2"),
+        is_appended=True,
+        puts=[lost],
+    )
+
+    with pytest.raises(CommitOutcomeUnknownError) if is_refused else nullcontext():
+        leader_log.place(node, IN_SYNC, batch)
 
 
 def test_a_refusal_of_the_first_try_says_nothing_of_earlier_ones(appender):

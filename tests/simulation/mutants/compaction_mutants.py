@@ -187,7 +187,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a decision is applied by a log that proves to be the one that it is of",
         ((compacting_replicas, "proves_complete", _yes),),
-        seed=257,
+        seed=401,
         invariant=I22,
     ),
     Mutant(
