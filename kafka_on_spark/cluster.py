@@ -714,11 +714,7 @@ class Cluster:
 
         reads = self._reads
         try:
-            batches = [
-                batch
-                for order in reads.plan(topic, start, end)
-                for batch in reads.rows(order, is_asked=order.name.partition in (start or {}))
-            ]
+            batches = reads.all_rows(reads.plan(topic, start, end), start or {})
         finally:
             reads.end()
         return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))

@@ -1,6 +1,8 @@
 """Reads of committed records by one process: from which replicas, and what follows a failure."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Container, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from kafka_on_spark.log.reading import (
     read_rows,
     refuse_deleted,
 )
-from kafka_on_spark.log.state import ReplicaAddress
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.node.node import Node
 
@@ -53,6 +55,7 @@ class Reads:
         self.node = node
         self.handling: Handling = handling_of(node) if past is None else {}
         self._past = past
+        self._loading: dict[ReplicaAddress, Future[ReplicaState]] = {}
 
     def plan(
         self,
@@ -62,11 +65,46 @@ class Reads:
     ) -> list[ReadOrder]:
         """Return one order a partition that has committed records between `start` and `end`; raise
         as `plan_reads`."""
-        now = self.node.metadata.catch_up()
         if self._past is not None:
+            now = self.node.metadata.catch_up()
             return plan_reads(self._past, topic, start, end, now=now)
+        if self.node.metadata.is_far:
+            self._begin_loading(topic, start, end)
+        now = self.node.metadata.catch_up()
         orders, bad = plan_reads(now, topic, start, end), self.node.metadata.suspects
         return [after_others(each, bad) for each in orders] if bad else orders
+
+    def _begin_loading(self, *given: Any) -> None:
+        """Begin to load the logs that are likely to be read, by what this process knows, while it
+        catches up: a store's answers take long."""
+        try:
+            orders = plan_reads(self.node.metadata.image, *given)
+        except KafkaOnSparkError:
+            return  # the newest image tells
+        tasks = self.node.tasks
+        for address in {each.candidates[0] for each in orders if each.candidates}:
+            self._loading[address] = tasks.threads.submit(tasks.worker.replicas.open(address).load)
+
+    def _loaded(self, order: ReadOrder) -> ReplicaState | None:
+        """Return the log that an order is read from first, if it was loaded since it was asked for:
+        a replica that has all of the order has it since."""
+        loading = self._loading.pop(order.candidates[0], None) if order.candidates else None
+        with suppress(KafkaOnSparkError):  # reading says why
+            return None if loading is None else loading.result()
+        return None
+
+    def all_rows(
+        self, orders: Sequence[ReadOrder], asked: Container[int]
+    ) -> "list[pa.RecordBatch]":
+        """Return the records of orders, in their order; of partitions on stores they are read side
+        by side. `asked`: partitions whose first offset was asked for, as in `rows`."""
+
+        def read(order: ReadOrder) -> "list[pa.RecordBatch]":
+            return list(self.rows(order, is_asked=order.name.partition in asked))
+
+        is_far = self.node.metadata.is_far
+        run = self.node.tasks.threads.map if is_far and len(orders) > 1 else map
+        return [batch for batches in run(read, orders) for batch in batches]
 
     def rows(
         self, order: ReadOrder, *, is_asked: bool = True, **columns: Any
@@ -76,7 +114,8 @@ class Reads:
         on_deleted = refuse_deleted if is_asked else pass_deleted
         columns = {**columns, **self.handling, "on_deleted": on_deleted}
         worker = self.node.tasks.worker
-        return read_rows(order, worker.replicas, worker.options, **columns)
+        loaded = self._loaded(order)
+        return read_rows(order, worker.replicas, worker.options, loaded=loaded, **columns)
 
     def count(self, order: ReadOrder, *, is_asked: bool) -> int:
         """Return how many records `rows` would yield, by the headers of their batches."""

@@ -8,6 +8,7 @@ a question for an offset reads only the segments that may hold it, and only thei
 Source: Kafka's ListOffsets, UnifiedLog.fetchOffsetByTimestamp.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,15 +31,23 @@ from kafka_on_spark.log.segments import (
     CREATE_TIME,
     HEADERS,
     TIMESTAMP,
+    begin_at,
     between_deltas,
+    checked_content,
     read_segment,
     segment_batches,
 )
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, check_readable
+from kafka_on_spark.log.state import (
+    ReplicaAddress,
+    ReplicaState,
+    address_of,
+    check_readable,
+    proves_complete,
+)
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store import arrow_compute as pc
-from kafka_on_spark.store.deadlines import DaemonThreads
+from kafka_on_spark.store.deadlines import Call, DaemonThreads, is_local
 from kafka_on_spark.store.roots import StorageOptions
 
 Rows = TypeVar("Rows")
@@ -85,12 +94,14 @@ class Piece:
     Attributes:
         covered: How many offsets the file covers; it may have fewer records.
         first_delta, end_delta: Those of them that are to be read, counted from its base.
+        fetching: Its file, on a store, which is fetched ahead.
     """
 
     address: ReplicaAddress
     partition: int
     batch: LogPart
     segment: Segment
+    fetching: Call[tuple[str, bytes]] | None = None
     base_offset: Offset
     covered: int
     first_delta: int
@@ -108,6 +119,8 @@ def read_pieces(
     note: NoteFailure = lambda address, segment, error: None,
     *,
     end_of: Callable[[Rows], Offset] | None = None,
+    fetch: Callable[[Piece], Any] | None = None,
+    loaded: ReplicaState | None = None,
     on_deleted: OnDeleted = refuse_deleted,
     finish_compaction: FinishCompaction | None = None,
 ) -> Iterator[Rows]:
@@ -118,13 +131,15 @@ def read_pieces(
     again. `end_of` returns the offset after some rows; `read` may fail after rows of a segment only
     where it is given. `on_deleted` is called if the log start has passed the next offset since the
     read was planned; `finish_compaction`, once, if a replica is not compacted as far as it must be.
+    `fetch`: fetches a segment's file; on a store some are fetched ahead. `loaded`: the log of the
+    first replica, if it was loaded since the read was asked for.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
         OffsetOutOfRangeError: Compaction has removed what the order asks for from all that answer.
         And what `on_deleted` raises.
     """
-    reading = _Reading(order, replicas, order.start_offset)
+    reading = _Reading(order, replicas, order.start_offset, fetch, loaded)
     while reading.position < order.end_offset:
         reading = replace(reading, log_start_offset=None, is_unfinished=False)
         reasons: list[str] = []
@@ -169,6 +184,8 @@ class _Reading:
     order: ReadOrder
     replicas: ReplicaStore
     position: Offset
+    fetch: Callable[[Piece], Any] | None = None
+    loaded: ReplicaState | None = None
     log_start_offset: Offset | None = None
     is_unfinished: bool = False
 
@@ -186,7 +203,7 @@ class _Reading:
         for _ in range(PLANS_MAX):
             piece = None
             try:
-                for piece in self._pieces(address):
+                for piece in self._ahead(address, self._pieces(address)):
                     for rows in read(piece):
                         yield rows
                         if end_of is not None:
@@ -199,9 +216,30 @@ class _Reading:
                     break
         return failure
 
+    def _ahead(self, address: ReplicaAddress, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """Yield pieces; on a store, files of the next ones are fetched meanwhile."""
+        if self.fetch is None or is_local(address.root):
+            yield from pieces
+            return
+        begun: deque[Piece] = deque()
+        for piece in pieces:
+            call = begin_at(address, partial(self.fetch, piece))
+            begun.append(replace(piece, fetching=call if isinstance(call, Call) else None))
+            while len(begun) > AHEAD_MAX or sum(e.segment.size_bytes for e in begun) > AHEAD_BYTES:
+                yield begun.popleft()
+        yield from begun
+
+    def _state(self, address: ReplicaAddress) -> ReplicaState:
+        loaded, self.loaded = self.loaded, None
+        if loaded is not None and address == self.order.candidates[0]:
+            is_from_here = loaded.log_start_offset <= self.position
+            if is_from_here and proves_complete(loaded, self.order.partition):
+                return loaded
+        return self.replicas.open(address).load()
+
     def _pieces(self, address: ReplicaAddress) -> Iterator[Piece]:
         order, position = self.order, self.position
-        state = self.replicas.open(address).load()
+        state = self._state(address)
         start = state.log_start_offset
         if not order.partition.compaction.may_count(state.compaction.finished_below):
             self.is_unfinished = True  # check_readable says so
@@ -237,6 +275,12 @@ def _was_cleaned(replicas: ReplicaStore, piece: Piece) -> bool:
         return False
     return all(piece.segment not in part.segments for part in state.batches)
 
+
+AHEAD_MAX: Final = 16
+"""Files of a store that are fetched side by side for one range."""
+
+AHEAD_BYTES: Final = 32 * 2**20
+"""Bytes that one range fetches ahead, about: four segments of eight megabytes."""
 
 BATCH_ROWS_MAX: Final = 16_384
 """Rows that are decoded at once: two megabytes of usual records, few enough to be in the
@@ -274,6 +318,7 @@ def read_rows(
     *,
     has_headers: bool = True,
     has_epochs: bool = False,
+    loaded: ReplicaState | None = None,
     **handling: Unpack[Handling],
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of `order`'s range in offset order; raise as `read_pieces`."""
@@ -281,9 +326,13 @@ def read_rows(
     columns = ("offset_delta", "timestamp", "key", "value", *(("headers",) if has_headers else ()))
     schema = row_schema(has_headers=has_headers, has_epochs=has_epochs)
 
+    def fetch(piece: Piece) -> tuple[str, bytes]:
+        return checked_content(piece.address, piece.segment, options)
+
     def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
+        known = None if piece.fetching is None else piece.fetching.in_time()
         for records in segment_batches(
-            piece.address, piece.segment, options, columns, BATCH_ROWS_MAX
+            piece.address, piece.segment, options, columns, BATCH_ROWS_MAX, known
         ):
             wanted = between_deltas(records, piece.first_delta, piece.end_delta)
             if wanted.num_rows:
@@ -291,7 +340,9 @@ def read_rows(
             if records.column("offset_delta")[-1].as_py() >= piece.end_delta - 1:
                 return
 
-    yield from read_pieces(order, replicas, rows_of, end_of=end_of, **handling)
+    yield from read_pieces(
+        order, replicas, rows_of, end_of=end_of, fetch=fetch, loaded=loaded, **handling
+    )
 
 
 def count_records(

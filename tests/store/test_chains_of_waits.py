@@ -68,5 +68,21 @@ def test_an_append_waits_seven_times_or_ten_with_three_voters(warm, count):
         assert cost.requests.total() <= (16 if is_alone(warm) else 26)
 
 
+def test_a_read_of_four_partitions_waits_three_times(warm):
+    found = []
+    cost = warm.cost(lambda: found.append(warm.cluster.read("t").num_rows))
+
+    assert cost.chain == 3
+    assert found[0] >= 80
+
+
+def test_a_read_after_what_others_have_appended_has_all_of_it(warm):
+    before = warm.cluster.read("t").num_rows
+    with Cluster.open(warm.roots) as other:
+        other.append("t", keyed(40))
+
+    assert warm.cluster.read("t").num_rows == before + 40
+
+
 def test_a_description_waits_twice(warm):
     assert warm.cost(lambda: warm.cluster.describe_topic("t")).chain == 2

@@ -108,7 +108,7 @@ from kafka_on_spark.store.deadlines import (
     within,
 )
 from kafka_on_spark.store.delta.delta_files import log_folder
-from kafka_on_spark.store.delta.delta_log import DeltaLog
+from kafka_on_spark.store.delta.delta_log import READ_AT_ONCE, DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
@@ -506,14 +506,15 @@ class VoterLog:
         wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < to_offset]
         # The last files first: they are small and soon merged, and then deleted a minute later, and
         # a long log takes longer to read.
+        wanted.reverse()
         parts = [
             decode_file(
-                *self._content(file),
+                *content,
                 from_offset=from_offset,
                 end_offset=to_offset,
                 wanted=file.rows_between(from_offset, to_offset),
             )
-            for file in reversed(wanted)
+            for file, content in zip(wanted, self._contents(wanted), strict=True)
         ]
         batches = [batch for part in reversed(parts) for batch in part]
         expected = from_offset
@@ -528,11 +529,19 @@ class VoterLog:
         return batches
 
     def _content(self, file: LogFile) -> tuple[bytes, str]:
-        path = f"{self.uri}/{file.path}"
-        content = self._files.read(path, METADATA_FILE_BYTES_MAX)
-        if not content:
-            raise CorruptLogError("a file of the metadata log is missing", path=path)
-        return content, path
+        return next(self._contents([file]))
+
+    def _contents(self, files: Sequence[LogFile]) -> Iterator[tuple[bytes, str]]:
+        """Yield the bytes of files, and their paths; a store is asked for some at once."""
+        paths = [f"{self.uri}/{each.path}" for each in files]
+        count = 1 if self._delta.is_local else READ_AT_ONCE
+        for first in range(0, len(paths), count):
+            some = paths[first : first + count]
+            found = self._files.read_all(some, METADATA_FILE_BYTES_MAX)
+            for path, content in zip(some, found, strict=True):
+                if not content:
+                    raise CorruptLogError("a file of the metadata log is missing", path=path)
+                yield content, path
 
     def _files_up_to(self, to_offset: Offset, headers: Sequence[RaftBatch]) -> Sequence[LogFile]:
         """Return the log's files, of one version of the table, which must reach an offset and have
