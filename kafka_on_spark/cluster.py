@@ -714,7 +714,7 @@ class Cluster:
 
         reads = self._reads
         try:
-            batches = reads.all_rows(reads.plan(topic, start, end), start or {})
+            batches = reads.all_rows(reads.plan(topic, start, end, is_whole=True), start or {})
         finally:
             reads.end()
         return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))

@@ -115,7 +115,9 @@ class Messages:
             end_offset=Offset(end),
             client_rack=None,
         )
-        rows = read_rows(order, node.replicas, node.options, on_deleted=pass_deleted)
+        rows = read_rows(
+            order, node.replicas, node.options, is_whole=False, on_deleted=pass_deleted
+        )
         try:
             yield from rows
         finally:

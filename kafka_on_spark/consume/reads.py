@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,8 @@ from kafka_on_spark.log.reading import (
 )
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.node.node import Node
+from kafka_on_spark.node.node import THREADS, Node
+from kafka_on_spark.store.deadlines import DaemonThreads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +47,17 @@ def _finish_compaction(node: Node, order: ReadOrder) -> None:
     finish_compaction(node, order)
 
 
+class ReadThreads:
+    """Threads for reads of partitions side by side. What else waits for a task would wait for reads
+    that wait for it."""
+
+    def __init__(self, _: Node) -> None:
+        self.pool = DaemonThreads(THREADS, "read")
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False)
+
+
 class Reads:
     """Reads of the newest records; or of those that were committed by `past`, which change nothing:
     what they find bad says nothing of now."""
@@ -62,36 +73,41 @@ class Reads:
         topic: str,
         start: Mapping[int, int] | None = None,
         end: Mapping[int, int] | None = None,
+        *,
+        is_whole: bool = False,
     ) -> list[ReadOrder]:
         """Return one order a partition that has committed records between `start` and `end`; raise
-        as `plan_reads`."""
+        as `plan_reads`. `is_whole`: all of them are read right after this."""
         if self._past is not None:
             now = self.node.metadata.catch_up()
             return plan_reads(self._past, topic, start, end, now=now)
-        if self.node.metadata.is_far:
+        if is_whole and self.node.metadata.is_far:
             self._begin_loading(topic, start, end)
-        now = self.node.metadata.catch_up()
-        orders, bad = plan_reads(now, topic, start, end), self.node.metadata.suspects
+        return self._orders(self.node.metadata.catch_up(), topic, start, end)
+
+    def _orders(self, image: MetadataImage, *given: Any) -> list[ReadOrder]:
+        orders, bad = plan_reads(image, *given), self.node.metadata.suspects
         return [after_others(each, bad) for each in orders] if bad else orders
 
     def _begin_loading(self, *given: Any) -> None:
         """Begin to load the logs that are likely to be read, by what this process knows, while it
         catches up: a store's answers take long."""
         try:
-            orders = plan_reads(self.node.metadata.image, *given)
+            orders = self._orders(self.node.metadata.image, *given)
         except KafkaOnSparkError:
             return  # the newest image tells
-        tasks = self.node.tasks
+        replicas, pool = self.node.tasks.worker.replicas, self.node.part(ReadThreads).pool
         for address in {each.candidates[0] for each in orders if each.candidates}:
-            self._loading[address] = tasks.threads.submit(tasks.worker.replicas.open(address).load)
+            self._loading[address] = pool.submit(replicas.open(address).load)
 
-    def _loaded(self, order: ReadOrder) -> ReplicaState | None:
-        """Return the log that an order is read from first, if it was loaded since it was asked for:
-        a replica that has all of the order has it since."""
+    def _loaded(self, order: ReadOrder) -> ReplicaState | KafkaOnSparkError | None:
+        """Return the log that an order is read from first, or why it can't be loaded, if that was
+        begun since it was asked for: a replica that has all of the order has it since."""
         loading = self._loading.pop(order.candidates[0], None) if order.candidates else None
-        with suppress(KafkaOnSparkError):  # reading says why
+        try:
             return None if loading is None else loading.result()
-        return None
+        except KafkaOnSparkError as error:
+            return error
 
     def all_rows(
         self, orders: Sequence[ReadOrder], asked: Container[int]
@@ -103,7 +119,7 @@ class Reads:
             return list(self.rows(order, is_asked=order.name.partition in asked))
 
         is_far = self.node.metadata.is_far
-        run = self.node.tasks.threads.map if is_far and len(orders) > 1 else map
+        run = self.node.part(ReadThreads).pool.map if is_far and len(orders) > 1 else map
         return [batch for batches in run(read, orders) for batch in batches]
 
     def rows(

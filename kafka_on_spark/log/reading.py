@@ -10,6 +10,7 @@ Source: Kafka's ListOffsets, UnifiedLog.fetchOffsetByTimestamp.
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypedDict, TypeVar, Unpack
@@ -21,6 +22,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
+    ReplicaLostError,
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.batch import LogPart, Segment
@@ -34,6 +36,7 @@ from kafka_on_spark.log.segments import (
     begin_at,
     between_deltas,
     checked_content,
+    fetched_content,
     read_segment,
     segment_batches,
 )
@@ -42,7 +45,6 @@ from kafka_on_spark.log.state import (
     ReplicaState,
     address_of,
     check_readable,
-    proves_complete,
 )
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
@@ -101,7 +103,7 @@ class Piece:
     partition: int
     batch: LogPart
     segment: Segment
-    fetching: Call[tuple[str, bytes]] | None = None
+    fetching: Call[bytes | None] | None = None
     base_offset: Offset
     covered: int
     first_delta: int
@@ -119,8 +121,8 @@ def read_pieces(
     note: NoteFailure = lambda address, segment, error: None,
     *,
     end_of: Callable[[Rows], Offset] | None = None,
-    fetch: Callable[[Piece], Any] | None = None,
-    loaded: ReplicaState | None = None,
+    fetch: Callable[[Piece], bytes | None] | None = None,
+    loaded: ReplicaState | KafkaOnSparkError | None = None,
     on_deleted: OnDeleted = refuse_deleted,
     finish_compaction: FinishCompaction | None = None,
 ) -> Iterator[Rows]:
@@ -132,7 +134,7 @@ def read_pieces(
     where it is given. `on_deleted` is called if the log start has passed the next offset since the
     read was planned; `finish_compaction`, once, if a replica is not compacted as far as it must be.
     `fetch`: fetches a segment's file; on a store some are fetched ahead. `loaded`: the log of the
-    first replica, if it was loaded since the read was asked for.
+    first replica, or why it can't be loaded, if that was begun since the read was asked for.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
@@ -184,8 +186,8 @@ class _Reading:
     order: ReadOrder
     replicas: ReplicaStore
     position: Offset
-    fetch: Callable[[Piece], Any] | None = None
-    loaded: ReplicaState | None = None
+    fetch: Callable[[Piece], bytes | None] | None = None
+    loaded: ReplicaState | KafkaOnSparkError | None = None
     log_start_offset: Offset | None = None
     is_unfinished: bool = False
 
@@ -222,19 +224,28 @@ class _Reading:
             yield from pieces
             return
         begun: deque[Piece] = deque()
-        for piece in pieces:
-            call = begin_at(address, partial(self.fetch, piece))
-            begun.append(replace(piece, fetching=call if isinstance(call, Call) else None))
-            while len(begun) > AHEAD_MAX or sum(e.segment.size_bytes for e in begun) > AHEAD_BYTES:
+        try:
+            for piece in pieces:
+                call = begin_at(address, partial(self.fetch, piece))
+                begun.append(replace(piece, fetching=call if isinstance(call, Call) else None))
+                while len(begun) > AHEAD_MAX or _size_of(begun) > AHEAD_BYTES:
+                    yield begun.popleft()
+            while begun:
                 yield begun.popleft()
-        yield from begun
+        finally:
+            for each in begun:  # whoever reads has enough, or the replica failed
+                if each.fetching is not None:
+                    each.fetching.cancel()
 
     def _state(self, address: ReplicaAddress) -> ReplicaState:
         loaded, self.loaded = self.loaded, None
         if loaded is not None and address == self.order.candidates[0]:
-            is_from_here = loaded.log_start_offset <= self.position
-            if is_from_here and proves_complete(loaded, self.order.partition):
-                return loaded
+            if isinstance(loaded, KafkaOnSparkError):
+                raise loaded
+            with suppress(NotLeaderOrFollowerError, ReplicaLostError):  # a newer state may do
+                check_readable(loaded, self.order.partition)
+                if loaded.log_start_offset <= self.position:
+                    return loaded
         return self.replicas.open(address).load()
 
     def _pieces(self, address: ReplicaAddress) -> Iterator[Piece]:
@@ -267,6 +278,10 @@ class _Reading:
                     )
 
 
+def _size_of(pieces: Iterable[Piece]) -> int:
+    return sum(each.segment.size_bytes for each in pieces)
+
+
 def _was_cleaned(replicas: ReplicaStore, piece: Piece) -> bool:
     """Return whether the replica does not name a file any more: a cleaner may have removed it."""
     try:
@@ -279,8 +294,8 @@ def _was_cleaned(replicas: ReplicaStore, piece: Piece) -> bool:
 AHEAD_MAX: Final = 16
 """Files of a store that are fetched side by side for one range."""
 
-AHEAD_BYTES: Final = 32 * 2**20
-"""Bytes that one range fetches ahead, about: four segments of eight megabytes."""
+AHEAD_BYTES: Final = 8 * 2**20
+"""Bytes that one range fetches ahead, about. They share a link, and each file has its time."""
 
 BATCH_ROWS_MAX: Final = 16_384
 """Rows that are decoded at once: two megabytes of usual records, few enough to be in the
@@ -318,30 +333,33 @@ def read_rows(
     *,
     has_headers: bool = True,
     has_epochs: bool = False,
-    loaded: ReplicaState | None = None,
+    is_whole: bool = True,
+    loaded: ReplicaState | KafkaOnSparkError | None = None,
     **handling: Unpack[Handling],
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the records of `order`'s range in offset order; raise as `read_pieces`."""
+    """Yield the records of `order`'s range in offset order; raise as `read_pieces`. `is_whole`: all
+    of them are likely to be taken."""
     constants = _Constants(order)
     columns = ("offset_delta", "timestamp", "key", "value", *(("headers",) if has_headers else ()))
     schema = row_schema(has_headers=has_headers, has_epochs=has_epochs)
 
-    def fetch(piece: Piece) -> tuple[str, bytes]:
-        return checked_content(piece.address, piece.segment, options)
+    def fetch(piece: Piece) -> bytes | None:
+        return fetched_content(piece.address, piece.segment, options)
 
     def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
-        known = None if piece.fetching is None else piece.fetching.in_time()
-        for records in segment_batches(
-            piece.address, piece.segment, options, columns, BATCH_ROWS_MAX, known
-        ):
+        address, segment = piece.address, piece.segment
+        fetching = None if piece.fetching is None else piece.fetching.in_time
+        known = checked_content(address, segment, options, fetching)
+        for records in segment_batches(address, segment, options, columns, BATCH_ROWS_MAX, known):
             wanted = between_deltas(records, piece.first_delta, piece.end_delta)
             if wanted.num_rows:
                 yield _rows(constants, piece, wanted, schema)
             if records.column("offset_delta")[-1].as_py() >= piece.end_delta - 1:
                 return
 
+    ahead = fetch if is_whole else None
     yield from read_pieces(
-        order, replicas, rows_of, end_of=end_of, fetch=fetch, loaded=loaded, **handling
+        order, replicas, rows_of, end_of=end_of, fetch=ahead, loaded=loaded, **handling
     )
 
 

@@ -298,13 +298,26 @@ def between_deltas(records: pa.RecordBatch, first: int, end: int) -> pa.RecordBa
     return records.slice(start, stop - start)
 
 
-def checked_content(
+def fetched_content(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
+) -> bytes | None:
+    """Return what stands in a segment's place, None if nothing does; as `RootFiles.read`."""
+    path = f"{address.folder}/{segment.file_name}"
+    return RootFiles(address.root, options).read(path, bytes_max_of(segment))
+
+
+def checked_content(
+    address: ReplicaAddress,
+    segment: Segment,
+    options: StorageOptions,
+    fetching: Callable[[], bytes | None] | None = None,
 ) -> tuple[str, bytes]:
-    """Return a segment's path and bytes, whose digest is right; raise as `read_segment`."""
+    """Return a segment's path and bytes, whose digest is right; raise as `read_segment`.
+    `fetching`: returns what `fetched_content` does; None: it is fetched here."""
     path = f"{address.folder}/{segment.file_name}"
     try:
-        content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
+        fetch = fetching or partial(fetched_content, address, segment, options)
+        content = fetch()
     except UnsafeFileError as claim:
         raise segment_error(address, segment, options) from claim
     is_whole = content is not None and len(content) == segment.size_bytes

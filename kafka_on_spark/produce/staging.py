@@ -348,7 +348,8 @@ def stage_records(
 
 def staging_of(records: object) -> Callable[..., list[StagedSegment]]:
     """Return what stages the records that a caller gives (`batches_of`), once for each order."""
-    given = list(records) if isinstance(records, Iterator) else records
+    is_once = isinstance(records, Iterable) and not hasattr(records, "__len__")
+    given: object = list(records) if is_once else records  # type: ignore[call-overload]
 
     def stage(order: StageOrder, options: StorageOptions) -> list[StagedSegment]:
         return stage_records(order, batches_of(given), options)

@@ -127,7 +127,8 @@ class _Write:
         """Return whether it would append this batch after this table, with a stamp of just now."""
         own, stamp = self.batch, batch.stamp
         is_new = 0 <= stamp.time_ms - own.stamp.time_ms <= EARLY_MS_MAX
-        return table is self.table and is_new and own == replace(batch, stamp=own.stamp)
+        stamped = replace(batch, stamp=replace(stamp, time_ms=own.stamp.time_ms))
+        return table is self.table and is_new and own == stamped
 
     def outcome(self, led: LeaderView) -> Outcome:
         """Return what became of it, by a leader that is confirmed."""
