@@ -58,12 +58,13 @@ class _Faults:
         monkeypatch.setattr(DeltaLog, "_put", faulty_put)
         for owner, name in ((DeltaLog, "follow"), (DeltaLog, "is_still_at")):
             monkeypatch.setattr(owner, name, self._unless_away(getattr(owner, name), 0))
-        for name in ("read", "names"):
+        for name in ("read", "read_all", "names"):
             monkeypatch.setattr(RootFiles, name, self._unless_away(getattr(RootFiles, name), 1))
 
     def _unless_away(self, call, place):
         def asked(owner, *given, **named):
-            path = owner.uri if place == 0 else given[0]
+            asked_for = owner.uri if place == 0 else given[0]
+            path = asked_for if isinstance(asked_for, str) else asked_for[0]
             if any(path.startswith(root) for root in self.away):
                 raise KafkaStorageError("the root does not answer")
             return call(owner, *given, **named)

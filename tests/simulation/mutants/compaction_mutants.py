@@ -117,7 +117,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "the wait for tombstones begins once K stands in the metadata log",
         ((compaction, "_decided", _waits_from_the_look),),
-        seed=47,
+        seed=65,
         invariant=TOMBSTONES,
     ),
     Mutant(
@@ -160,19 +160,19 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower takes its leader's counters with what it fetches",
         ((CompactionProgress, "after_fetch", _itself),),
-        seed=141,
+        seed=160,
         invariant="I1 committed prefix",
     ),
     Mutant(
         "an unclean election below C lowers what is decided",
         ((Compaction, "lowered_to", _itself),),
-        seed=17,
+        seed=57,
         invariant="crash: ImpossibleValueError",
     ),
     Mutant(
         "a replica is not cut below its target, but made again",
         ((truncation, "_check_whole", _nothing),),
-        seed=17,
+        seed=113,
         invariant=CONTENT,
     ),
     Mutant(
