@@ -28,6 +28,9 @@ T = TypeVar("T")
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
 
+READ_AT_ONCE: Final = 64
+"""Files whose bytes a store is asked for at once."""
+
 FileStamp = tuple[object, ...] | ObjectStamp
 """What tells a file from another one of its name: inode, time and size; on a store the ETag, and
 when it was put."""
@@ -125,22 +128,25 @@ class RootFiles:
         """Return a file's bytes, and which file it is; as `read`."""
         return self._ask("GET", "read", path, lambda files: files.read_stamped(path, bytes_max))
 
-    def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
-        """Return the bytes of some files, None where there is none.
+    def read_all(self, paths: Sequence[str], bytes_max: int) -> Iterator[bytes | None]:
+        """Yield the bytes of some files, None where there is none.
 
-        Unless they are large a store's are fetched side by side, in one step: a store's answer
-        takes long, and not more so if it is asked for others meanwhile.
+        Unless they are large a store's are fetched side by side, some in one step: a store's answer
+        takes long, and not more so if it is asked for others meanwhile. A disk's come one by one.
         """
         if is_local(self.url):
-            return [self.read(each, bytes_max) for each in paths]
-        count_request("GET", self.url, len(paths))
+            yield from (self.read(each, bytes_max) for each in paths)
+            return
 
-        def read() -> list[bytes | None]:
-            with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
-                found: list[bytes | None] = self._on(self.url).read_all(paths, bytes_max)
+        def read(some: Sequence[str]) -> list[bytes | None]:
+            with self._translating_errors("read", f"{len(some)} files of {self.url}"):
+                found: list[bytes | None] = self._on(self.url).read_all(some, bytes_max)
                 return found
 
-        return within(self.url, read, SHORT)
+        for first in range(0, len(paths), READ_AT_ONCE):
+            some = paths[first : first + READ_AT_ONCE]
+            count_request("GET", self.url, len(some))
+            yield from within(self.url, partial(read, some), SHORT)
 
     def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
         """Yield a file's bytes in order, each piece overwriting the last; one piece on a store."""

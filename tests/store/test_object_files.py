@@ -76,7 +76,7 @@ def test_many_objects_are_read_whole_however_slowly_they_come(monkeypatch, size_
     store = SlowStore(size_bytes)
     files = files_on(monkeypatch, store)
 
-    assert files.read_all([*[PATH] * 4, ABSENT], 9) == [*[store.content] * 4, None]
+    assert list(files.read_all([*[PATH] * 4, ABSENT], 9)) == [*[store.content] * 4, None]
     assert not store.is_late
 
 

@@ -108,7 +108,7 @@ from kafka_on_spark.store.deadlines import (
     within,
 )
 from kafka_on_spark.store.delta.delta_files import log_folder
-from kafka_on_spark.store.delta.delta_log import READ_AT_ONCE, DeltaLog
+from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
@@ -532,16 +532,13 @@ class VoterLog:
         return next(self._contents([file]))
 
     def _contents(self, files: Sequence[LogFile]) -> Iterator[tuple[bytes, str]]:
-        """Yield the bytes of files, and their paths; a store is asked for some at once."""
+        """Yield the bytes of files, and their paths; as `RootFiles.read_all`."""
         paths = [f"{self.uri}/{each.path}" for each in files]
-        count = 1 if self._delta.is_local else READ_AT_ONCE
-        for first in range(0, len(paths), count):
-            some = paths[first : first + count]
-            found = self._files.read_all(some, METADATA_FILE_BYTES_MAX)
-            for path, content in zip(some, found, strict=True):
-                if not content:
-                    raise CorruptLogError("a file of the metadata log is missing", path=path)
-                yield content, path
+        found = self._files.read_all(paths, METADATA_FILE_BYTES_MAX)
+        for path, content in zip(paths, found, strict=True):
+            if not content:
+                raise CorruptLogError("a file of the metadata log is missing", path=path)
+            yield content, path
 
     def _files_up_to(self, to_offset: Offset, headers: Sequence[RaftBatch]) -> Sequence[LogFile]:
         """Return the log's files, of one version of the table, which must reach an offset and have

@@ -210,9 +210,6 @@ LISTINGS_MAX: Final = 3
 """How often a log is listed in which a commit is missing before it is called damaged: files come
 and go while a local folder is listed, and are cleaned before they are read."""
 
-READ_AT_ONCE: Final = 64
-"""Commits whose bytes a store is asked for at once: its answer takes long, a disk's doesn't."""
-
 
 class _GoneError(Exception):
     """A commit was not there when it was read, and is not the newest."""
@@ -269,16 +266,14 @@ def _read(log: CommitFiles, versions: range) -> Iterator[tuple[TableCommit, Comm
     """Yield commits in order. Which file it is is asked of the newest only: as long as the oldest
     is there, none of them was cleaned.
     """
-    count = 1 if is_local(log.uri) else READ_AT_ONCE
-    for first in range(versions.start, versions.stop - 1, count):
-        some = range(first, min(first + count, versions.stop - 1))
+    paths = [commit_path(log.uri, version) for version in versions[:-1]]
+    found = log.files.read_all(paths, COMMIT_BYTES_MAX)
+    for version, path in zip(versions[:-1], paths, strict=True):
         with _unsafe_is_damage():
-            paths = [commit_path(log.uri, version) for version in some]
-            found = log.files.read_all(paths, COMMIT_BYTES_MAX)
-        for version, content in zip(some, found, strict=True):
-            if content is None:
-                raise _GoneError(commit_path(log.uri, version))
-            yield _commit_of(log, version, content), CommitFile(content, None)
+            content = next(found)
+        if content is None:
+            raise _GoneError(path)
+        yield _commit_of(log, version, content), CommitFile(content, None)
     if versions:
         newest = read_step(log, versions[-1])
         if newest is None:
