@@ -40,12 +40,7 @@ from kafka_on_spark.log.segments import (
     read_segment,
     segment_batches,
 )
-from kafka_on_spark.log.state import (
-    ReplicaAddress,
-    ReplicaState,
-    address_of,
-    check_readable,
-)
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of, check_readable
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.store import arrow_compute as pc
@@ -233,7 +228,7 @@ class _Reading:
             while begun:
                 yield begun.popleft()
         finally:
-            for each in begun:  # whoever reads has enough, or the replica failed
+            for each in begun:  # the reader has stopped early, or the replica has failed
                 if each.fetching is not None:
                     each.fetching.cancel()
 

@@ -187,10 +187,10 @@ def append_records(
     stands in the log decides, the metadata is read first.
     """
     metadata = node.metadata
-    if metadata.is_old:
+    reads_first = has_job or request.has_condition
+    if reads_first or metadata.is_old:
         metadata.catch_up()
-    if has_job or request.has_condition:
-        metadata.catch_up()
+    if reads_first:
         plan = plan_append(node, request)
         return append_staged(node, [(plan, stage(plan.order))])[0]
     metadata.check_open()

@@ -362,9 +362,9 @@ class AppendRounds:
     def _expect(self, ready: Sequence[PartitionBatch]) -> None:
         """On a store, have the file of the decision put that follows if all replicas fetch, while
         they do: in a round of all batches, and unless a try fails or ends before."""
-        tries = [each.running for each in ready if each.running is not None]
-        if ready != self.batches or not self._metadata.is_far:
+        if not self._metadata.is_far or ready != self.batches:
             return
+        tries = [each.running for each in ready if each.running is not None]
         reports: dict[PartitionKey, PartitionReport] = {}
         until_ms = self._node.clock.monotonic_ms() + FIRST_TRY_MS
         while len(reports) < len(ready):
@@ -444,11 +444,12 @@ class AppendRounds:
         }
         batch.replicas += orders
 
-        followers = [state_report(each, state, state) for each in orders]
-        now_ms = node.clock.now_ms()
-        self._expected.put(
-            partition_report(batch.key, partition, leader, state, followers, now_ms=now_ms)
-        )
+        if self._metadata.is_far:
+            followers = [state_report(each, state, state) for each in orders]
+            now_ms = node.clock.now_ms()
+            self._expected.put(
+                partition_report(batch.key, partition, leader, state, followers, now_ms=now_ms)
+            )
 
         def fetched(follower: ReplicaAddress) -> PartitionReport:
             order = orders[follower]
