@@ -286,12 +286,6 @@ def stamp_at(path: str) -> tuple[int, int, int]:
         raise
 
 
-def read_stamped(path: str, bytes_max: int) -> tuple[bytes, tuple[int, int, int]]:
-    """Return a file's bytes, and which file it was, as `stamp_of`."""
-    with _opened(path) as (descriptor, stamp):
-        return _read_all(descriptor, stamp[-1], path, bytes_max), stamp
-
-
 def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
     """Check that a file is no larger than such a file can be."""
     if size_bytes > bytes_max:

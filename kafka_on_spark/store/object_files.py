@@ -107,12 +107,6 @@ class ObjectFiles:
             return b""
         return content
 
-    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, ObjectStamp | tuple[()]]:
-        """Return an object's bytes, and which object stood there just before; as `read_file`."""
-        stamp = self.stamp_at(path)
-        extend_deadline(SHORT.store)
-        return self.read_file(path, bytes_max), stamp
-
     def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
         """Return the bytes of some objects, None where there is none; they are fetched side by
         side.

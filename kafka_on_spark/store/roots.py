@@ -124,10 +124,6 @@ class RootFiles:
         """Return the last `count` bytes of a file of `size_bytes`; as `read`."""
         return self._ask("GET", "read", path, lambda files: files.read_end(path, size_bytes, count))
 
-    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, FileStamp] | None:
-        """Return a file's bytes, and which file it is; as `read`."""
-        return self._ask("GET", "read", path, lambda files: files.read_stamped(path, bytes_max))
-
     def read_all(self, paths: Sequence[str], bytes_max: int) -> Iterator[bytes | None]:
         """Yield the bytes of some files, None where there is none.
 

@@ -148,7 +148,7 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
             path(address, name), content
         ),
         lose_commit=lambda address: newest_commit(address).unlink(),
-        failing=lambda _: patch.object(delta_log, "read_step", _fails),
+        failing=lambda _: patch.object(delta_log.CommitFiles, "stamps", _fails),
         folders=ReplicaFolders(options),
         store=store,
     )

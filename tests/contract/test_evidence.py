@@ -45,29 +45,29 @@ def sound(disks, address):
 
 def fail_reads(monkeypatch, error, times=1):
     errors = [error] * times
-    whole = local_files.read_stamped
+    whole = local_files.read_file
 
     def read(path, bytes_max):
-        if errors:
+        if errors and path.endswith(".json"):
             raise errors.pop()
         return whole(path, bytes_max)
 
-    monkeypatch.setattr(local_files, "read_stamped", read)
+    monkeypatch.setattr(local_files, "read_file", read)
 
 
 def misread_once(monkeypatch, spoil):
     """Have the first read of a commit file give other bytes."""
-    whole = local_files.read_stamped
+    whole = local_files.read_file
     spoiled = []
 
     def read(path, bytes_max):
-        content, stamp = whole(path, bytes_max)
-        if spoiled:
-            return content, stamp
+        content = whole(path, bytes_max)
+        if spoiled or not path.endswith(".json"):
+            return content
         spoiled.append(path)
-        return spoil(content), stamp
+        return spoil(content)
 
-    monkeypatch.setattr(local_files, "read_stamped", read)
+    monkeypatch.setattr(local_files, "read_file", read)
 
 
 def list_once(monkeypatch, spoil):

@@ -70,7 +70,13 @@ from kafka_on_spark.store.local_files import (
     NotPutError,
     UnsafeFileError,
 )
-from kafka_on_spark.store.roots import FileStamp, RootFiles, StorageOptions, is_local
+from kafka_on_spark.store.roots import (
+    READ_AT_ONCE,
+    FileStamp,
+    RootFiles,
+    StorageOptions,
+    is_local,
+)
 
 T = TypeVar("T")
 
@@ -116,14 +122,6 @@ RECHECK_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class CommitFile:
-    """A commit file as it was read; `stamp` None: which file it is was not asked."""
-
-    content: bytes
-    stamp: FileStamp | None
-
-
-@dataclass(frozen=True, slots=True)
 class CommitFiles:
     """The commit files of one table.
 
@@ -160,10 +158,9 @@ class CommitFiles:
             raise NotPutError(error)
         return self.files.put_if_absent(path, content, is_flushed=is_flushed)
 
-    def read(self, version: int) -> CommitFile | None:
-        """Return a commit file, None if there is none."""
-        found = self.files.read_stamped(commit_path(self.uri, version), COMMIT_BYTES_MAX)
-        return None if found is None else CommitFile(*found)
+    def read(self, version: int) -> bytes | None:
+        """Return a commit's bytes, None if there is none."""
+        return self.files.read(commit_path(self.uri, version), COMMIT_BYTES_MAX)
 
     def stamps(self, *versions: int) -> list[FileStamp | None]:
         """Return which files stand at some versions, in this order."""
@@ -244,41 +241,46 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
     base = state.version
     newest = max(commits | {base})
     first = max(base, 0)
-    [oldest] = log.stamps(first)
-    stamp = oldest
-    if stamp is None:
-        # Cleaned; or its writer had seen commits that the disk has lost.
-        raise _GoneError(commit_path(log.uri, first))
+    # The first is looked at before and after all else: as long as it is there, none was cleaned.
+    oldest, *own = log.stamps(first, *([newest] if newest > first else []))
+    stamp = own[0] if own else oldest
     empty = []
-    for commit, file in _read(log, range(base + 1, newest + 1)):
-        state.apply(commit)
-        stamp = file.stamp
-        empty += [] if file.content else [commit.version]
-    if log.stamps(first) != [oldest]:
-        raise _GoneError(commit_path(log.uri, first))
+    if oldest is not None:
+        for commit, content in _read(log, range(base + 1, newest + 1)):
+            state.apply(commit)
+            empty += [] if content else [commit.version]
+    if None in (oldest, stamp) or state.version < newest or log.stamps(first) != [oldest]:
+        # Cleaned; or its writer had seen commits that the disk has lost.
+        raise _GoneError(commit_path(log.uri, first if oldest is None else state.version + 1))
     log.check_void(empty)
     if not state.configuration:
         raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))
     return state, base, stamp
 
 
-def _read(log: CommitFiles, versions: range) -> Iterator[tuple[TableCommit, CommitFile]]:
-    """Yield commits in order. Which file it is is asked of the newest only: as long as the oldest
-    is there, none of them was cleaned.
-    """
-    paths = [commit_path(log.uri, version) for version in versions[:-1]]
+def _read(log: CommitFiles, versions: range) -> Iterator[tuple[TableCommit, bytes]]:
+    """Yield commits in order, up to the first that is not there; a store's are fetched side by
+    side."""
+    paths = [commit_path(log.uri, version) for version in versions]
     found = log.files.read_all(paths, COMMIT_BYTES_MAX)
-    for version, path in zip(versions[:-1], paths, strict=True):
-        with _unsafe_is_damage():
-            content = next(found)
+    for version in versions:
+        content = next(found)
         if content is None:
-            raise _GoneError(path)
-        yield _commit_of(log, version, content), CommitFile(content, None)
-    if versions:
-        newest = read_step(log, versions[-1])
-        if newest is None:
-            raise _GoneError(commit_path(log.uri, versions[-1]))
-        yield newest
+            return
+        yield _commit_of(log, version, content), content
+
+
+def _read_on(log: CommitFiles, first: int) -> Iterator[tuple[TableCommit, bytes]]:
+    """Yield the commits from a version on, in order, up to the newest: most often it is one."""
+    last, count = first - 1, 2
+    while True:
+        bound = last + count
+        for commit, content in _read(log, range(last + 1, bound + 1)):
+            last = commit.version
+            yield commit, content
+        if last < bound:
+            return
+        count = min(2 * count, READ_AT_ONCE)
 
 
 @contextmanager
@@ -288,13 +290,6 @@ def _unsafe_is_damage() -> Iterator[None]:
         yield
     except UnsafeFileError as error:
         raise CorruptLogError(error.message, **error.context) from error
-
-
-def read_step(log: CommitFiles, version: int) -> tuple[TableCommit, CommitFile] | None:
-    """Return a commit and its file; None if there is none."""
-    with _unsafe_is_damage():
-        found = log.read(version)
-    return None if found is None else (_commit_of(log, version, found.content), found)
 
 
 def _commit_of(log: CommitFiles, version: int, content: bytes) -> TableCommit:
@@ -334,6 +329,7 @@ class DeltaLog:
         self._newest_is_void = False
         self._checkpoint_version = -1
         self._turn = -1
+        self._following: tuple[int, FileStamp | None] = (-1, None)
 
     @classmethod
     def create(
@@ -423,11 +419,12 @@ class DeltaLog:
         if self._flush_failure is not None:
             raise CorruptLogError(f"the table at {self.uri} is not durable: {self._flush_failure}")
         try:
-            if self._state is not None:
-                commits = self._read_following(self._state)
-                if commits is not None:
-                    return commits
-            self._open()
+            with _unsafe_is_damage():
+                if self._state is not None:
+                    commits = self._read_following(self._state)
+                    if commits is not None:
+                        return commits
+                self._open()
         except BaseException:
             self._state = None  # it may be half way between two versions
             raise
@@ -437,18 +434,20 @@ class DeltaLog:
         """Apply the commits after the newest that is known; None if that one is not there."""
         commits: list[TableCommit] = []
         void: list[int] = []
-        newest, known = self._newest, state.version
-        while True:
-            found = read_step(self._commits, state.version + 1)
-            if self._commits.stamps(state.version) != [newest]:
-                return None
-            if found is None:
-                break
-            commit, file = found
-            state.apply(commit)
-            commits.append(commit)
-            void += [] if file.content else [state.version]
-            newest = file.stamp
+        known, newest = state.version, self._newest
+        following = self._following_seen(known) or self._commits.stamps(known + 1)[0]
+        self._following = (-1, None)
+        if following is not None:
+            for commit, content in _read_on(self._commits, known + 1):
+                state.apply(commit)
+                commits.append(commit)
+                void += [] if content else [commit.version]
+        if commits:
+            is_one = len(commits) == 1
+            newest = following if is_one else self._commits.stamps(state.version)[0]
+        # Last: while it is there, none that follow it were cleaned, whatever was seen of them.
+        if self._commits.stamps(known) != [self._newest] or newest is None:
+            return None
         self._commits.check_void(void)
         try:
             self._count(range(known + 1, state.version + 1), newest)
@@ -500,10 +499,13 @@ class DeltaLog:
         newest = self._newest
         if self._flush_failure is not None or self._state is None or self.version != version:
             return False
+        if self._following_seen(version) is not None:
+            return False
         try:
             following, own = self._commits.stamps(version + 1, version)
         except UnsafeFileError:
             return False  # opening the table says what is wrong
+        self._following = version, following
         return following is None and own is not None and own == newest
 
     def has_successor(self, version: int) -> bool:
@@ -512,9 +514,16 @@ class DeltaLog:
         if self._flush_failure is not None or self._state is None or self.version != version:
             return True
         try:
-            return self._commits.stamps(version + 1) != [None]
+            [following] = self._commits.stamps(version + 1)
         except UnsafeFileError:
             return True  # opening the table says what is wrong
+        self._following = version, following
+        return following is not None
+
+    def _following_seen(self, version: int) -> FileStamp | None:
+        """Return which commit was seen after `version`, None if none was."""
+        at, following = self._following
+        return following if at == version else None
 
     def reopen_next_time(self) -> None:
         """Have the next refresh open the table again; `version` stays known."""
@@ -649,7 +658,7 @@ class DeltaLog:
             found = self._commits.read(version)
         except KafkaStorageError:
             return None
-        return None if found is None else write_id_of(found.content)
+        return None if found is None else write_id_of(found)
 
     def _stamp_after_put(self, version: int, put: FileStamp = ()) -> FileStamp:
         """Return which file stands at `version`, `put` unless that is (), if the one before it

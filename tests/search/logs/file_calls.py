@@ -133,15 +133,12 @@ class _Local:
         found: Stamp | None = self._ask("stat", [path])
         return found
 
-    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, Stamp]:
+    def read_file(self, path: str, bytes_max: int) -> bytes:
         found = self._ask("read", [path])
         if found is None:
             raise FileNotFoundError(path)
-        content, stamp = found
-        return content, stamp
-
-    def read_file(self, path: str, bytes_max: int) -> bytes:
-        return self.read_stamped(path, bytes_max)[0]
+        content: bytes = found[0]
+        return content
 
     def size_of(self, path: str) -> int:
         if self.stamp_at(path) is None:
@@ -196,8 +193,10 @@ class _Store:
     def cat_ranges(
         self, paths: Sequence[str], start: int, end: int, *, on_error: str
     ) -> list[bytes | Exception]:
-        """Read one after the other; a store does so in any order."""
-        return [self._content_or_error(path, start, end) for path in paths]
+        """Read one after the other, the last one first: a store does so in any order, and one that
+        was absent before those were put that it follows says the least."""
+        found = [self._content_or_error(path, start, end) for path in reversed(paths)]
+        return found[::-1]
 
     def _content_or_error(self, path: str, start: int, end: int) -> bytes | Exception:
         try:

@@ -98,7 +98,7 @@ _LOOKS_BEFORE = "files.size(commit_path(uri, version - 1)) is not None"
 # On a disk a writer that is behind is refused before it puts: there it would have to sleep between.
 STRAYS_ON_A_STORE = replace(STRAYS, is_local=False)
 _PUT = "own is None or (version and before != self._newest)"
-_FOLLOWED = "if self._commits.stamps(state.version) != [newest]:"
+_LOOKS = "if self._commits.stamps(known) != [self._newest] or newest is None:"
 
 LOG_MUTANTS = [
     # Putting
@@ -175,7 +175,7 @@ LOG_MUTANTS = [
         "a follower believes that a commit is absent only if its newest is still there",
         SLEEPERS,
         "newest found",
-        (DeltaLog, "_read_following", _FOLLOWED, "if False:"),
+        (DeltaLog, "_read_following", _LOOKS, "if False:"),
     ),
     _mutant(
         "a follower's newest must be the file that it read",
@@ -184,21 +184,35 @@ LOG_MUTANTS = [
         (
             DeltaLog,
             "_read_following",
-            _FOLLOWED,
-            "if self._commits.stamps(state.version) == [None]:",
+            _LOOKS,
+            "if self._commits.stamps(known) == [None] or newest is None:",
         ),
     ),
     _mutant(
-        "a follower looks at its newest after it has looked for the next",
+        "a follower looks at its newest after it has looked at all that follow",
         STRAYS,
         "newest found",
         (
             DeltaLog,
             "_read_following",
-            f"found = read_step(self._commits, state.version + 1)\n        {_FOLLOWED}",
-            "is_there = self._commits.stamps(state.version) == [newest]\n"
-            "        found = read_step(self._commits, state.version + 1)\n"
-            "        if not is_there:",
+            "known, newest = state.version, self._newest",
+            "known, newest = state.version, self._newest\n"
+            "    is_there = self._commits.stamps(known) == [self._newest]",
+            _LOOKS,
+            "if not is_there or newest is None:",
+        ),
+    ),
+    _mutant(
+        "which file the newest is was asked before it is known that none was cleaned",
+        replace(
+            TWICE, programs=("refresh ask", *TWICE.programs[1:]), allowance=Allowance(commits=6)
+        ),
+        "newest believed",
+        (
+            DeltaLog,
+            "_read_following",
+            "self._commits.check_void(void)",
+            "newest = self._commits.stamps(state.version)[0]\n    self._commits.check_void(void)",
         ),
     ),
     _mutant(
@@ -223,13 +237,20 @@ LOG_MUTANTS = [
         "what was opened counts only if its first commit is still there",
         replace(OPENERS, is_local=False),  # on a disk what is gone can't be flushed
         "content",
-        (delta_log, "_open_listed", "if log.stamps(first) != [oldest]:", "if False:"),
+        (delta_log, "_open_listed", " or log.stamps(first) != [oldest]:", ":"),
     ),
     _mutant(
         "what is opened has its first commit",
         replace(OPENERS, is_local=False),
         "content",
-        (delta_log, "_open_listed", "if stamp is None:", "if False:"),
+        (
+            delta_log,
+            "_open_listed",
+            "None in (oldest, stamp)",
+            "False",
+            "if oldest is not None:",
+            "if True:",
+        ),
     ),
     _mutant(
         "all commits after a checkpoint are read",
@@ -249,10 +270,10 @@ LOG_MUTANTS = [
         (
             delta_log,
             "_open_listed",
-            "for commit, file in _read(log, range(base + 1, newest + 1)):",
+            "oldest, *own = log.stamps",
             "if not {*range(first, newest + 1)} <= commits:\n"
             "        raise CorruptLogError('a commit is missing')\n"
-            "    for commit, file in _read(log, range(base + 1, newest + 1)):",
+            "    oldest, *own = log.stamps",
         ),
     ),
     _mutant(

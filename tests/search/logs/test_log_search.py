@@ -34,7 +34,7 @@ SCOPES = {
     "puts whose answer is lost": (UNSAID, {"commit done", "commit conflict", "clean failed"}),
     "puts that land later": (LATE, {"commit done", "commit conflict", "commit unknown"}),
     "a writer that sleeps for few commits": (MARGIN, {"commit done", "commit unknown"}),
-    "a process that opens what is cleaned": (OPENERS, {"refresh done", "commit unknown"}),
+    "a process that opens what is cleaned": (OPENERS, {"refresh done"}),
     "processes that list what grows": (LISTERS, {"refresh done"}),
     "a checkpoint that is damaged": (DAMAGED, {"refresh done", "clean done"}),
     "two cleaners that may end anywhere": (DYING, {"clean done", "clean failed"}),

@@ -6,6 +6,7 @@ back is told from one that is behind; what is tested here is that the end does n
 
 import json
 import time
+from errno import EIO
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +16,9 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
+from kafka_on_spark.store import local_files
 from kafka_on_spark.store.delta import delta_log
 from kafka_on_spark.store.delta.delta_files import TableDamage
-from kafka_on_spark.store.delta.delta_log import CommitFiles
 from kafka_on_spark.store.delta.table_history import table_steps
 from kafka_on_spark.store.roots import RootFiles
 from tests.store.damages import LAST, empty, halve, remove, up_to_last, zero
@@ -121,15 +122,15 @@ def test_a_file_that_is_no_regular_one_in_a_commits_place_is_damage(log, uri):
 def test_a_failure_to_read_is_the_roots_and_nothing_is_half_known_after_it(log, monkeypatch, uri):
     rival = opened(uri)
     commit_times(rival, 3)
-    read = CommitFiles.read
+    read = local_files.read_file
 
-    def fail(files, version):
-        if version == LAST + 3:
-            raise KafkaStorageError("no answer")
-        return read(files, version)
+    def fail(path, bytes_max):
+        if path == str(commit_file(uri, LAST + 3)):
+            raise OSError(EIO, "no answer")
+        return read(path, bytes_max)
 
     with monkeypatch.context() as failing:
-        failing.setattr(CommitFiles, "read", fail)
+        failing.setattr(local_files, "read_file", fail)
         with pytest.raises(KafkaStorageError):
             log.refresh()
 
