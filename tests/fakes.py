@@ -568,7 +568,7 @@ class MemoryMetadataLog:
             if batch.base_offset >= from_offset and batch.end_offset <= end
         ]
 
-    def has_next(self) -> bool:
+    def has_successor(self, offset: Offset) -> bool:
         self._check_answers()
         return True  # a reader of this log keeps nothing of its own
 

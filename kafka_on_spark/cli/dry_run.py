@@ -89,6 +89,8 @@ class DryRunMetadata:
     So claims and resignations are left out of what is `decided`.
     """
 
+    is_far = False
+
     def __init__(self, image: MetadataImage, clock: Clock) -> None:
         if image.controller is not None:
             image = replace(image, controller=replace(image.controller, controller_id=None))

@@ -124,8 +124,9 @@ REFUSED_MS = 1000
 are promised, and long enough to hear of others whose writes it takes."""
 
 POLL_MS = 200.0
+STORE_POLL_MS = 1000.0
 """How often requests and a lease are asked for: one small question to the log each time, or one
-reading where another process controls."""
+reading where another process controls. A store's answers take long, and cost money."""
 
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
@@ -163,6 +164,7 @@ class ControllerLoop:
         self._refused_since: dict[BrokerId, tuple[int, MetadataImage]] = {}
         self._tried_at_ms: dict[BrokerId, int] = {}
         self._refusing: frozenset[BrokerId] = frozenset()
+        self._poll_ms = STORE_POLL_MS if self._metadata.is_far else POLL_MS
         self._is_single_pass = False
         self._report = ControllerReport()
         self._moved: set[PartitionKey] = set()
@@ -229,12 +231,12 @@ class ControllerLoop:
                     f" and renews its lease: waited {waited_ms / 1000:.1f} s for it to end; try"
                     " again, or for longer"
                 )
-            self._clock.sleep_ms(min(POLL_MS, lease_ms(image) / 10))
+            self._clock.sleep_ms(min(self._poll_ms, lease_ms(image) / 10))
 
     def _wait(self, duration_ms: float) -> None:
         until_ms = self._clock.monotonic_ms() + duration_ms
         while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
-            self._clock.sleep_ms(min(POLL_MS, left_ms))
+            self._clock.sleep_ms(min(self._poll_ms, left_ms))
             self._serve_requests()
 
     def _serve_requests(self) -> None:
@@ -251,7 +253,7 @@ class ControllerLoop:
     def _after_part(self) -> None:
         """Serve requests between two parts of a pass, each of which may take seconds: a controller
         that is too busy to renew its lease would count as dead."""
-        if self._clock.monotonic_ms() - self.moved_at_ms >= POLL_MS:
+        if self._clock.monotonic_ms() - self.moved_at_ms >= self._poll_ms:
             self._serve_requests()
 
     def _pass(self) -> None:

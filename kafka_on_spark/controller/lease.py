@@ -95,6 +95,7 @@ class LeaseWatch:
 
 
 READ_MS: Final = 1000
+STORE_READ_MS: Final = 3000
 """How often a controller that waits for requests reads the log as everybody does. In between it
 asks for the next commit of the leader's table alone, for half as much: that does not show another
 leader of the quorum, nor a log that went back."""
@@ -116,6 +117,7 @@ class Term:
         self._controller_id = controller_id
         self.epoch: ControllerEpoch  # once it has claimed
         self._timeout_ms = timeout_ms
+        self._read_ms = STORE_READ_MS if metadata.is_far else READ_MS
         self.renewed_at_ms = self._read_at_ms = clock.monotonic_ms()
 
     @classmethod
@@ -167,7 +169,7 @@ class Term:
     def read_if_needed(self) -> None:
         """Read the log, unless a small question says that nothing is new."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._read_at_ms >= READ_MS or self.metadata.has_next():
+        if now_ms - self._read_at_ms >= self._read_ms or self.metadata.has_next():
             self.metadata.catch_up()
             self._read_at_ms = now_ms
 

@@ -357,6 +357,11 @@ class MetadataDecider(Protocol):
     @property
     def image(self) -> MetadataImage: ...
 
+    @property
+    def is_far(self) -> bool:
+        """Whether the log lies on a store, each of whose answers takes long."""
+        ...
+
     def catch_up(self) -> MetadataImage: ...
 
     def has_next(self) -> bool:

@@ -301,13 +301,9 @@ class MetadataService:
 
     def has_next(self) -> bool:
         """Return whether there may be commits that this process has not replayed: one request to a
-        store, where `catch_up` sends two."""
+        store, where `catch_up` sends two. If they may have been cleaned, `catch_up` tells."""
         self.check_open()
-        began_ms = self._clock.monotonic_ms()
-        has_next = self.log.has_next()
-        if not has_next:
-            self.read_at_ms = began_ms
-        return has_next
+        return self.log.has_successor(self.image.offset)
 
     def news(self) -> MetadataImage:
         """Do as `catch_up`, but on a store by one request where nothing is new and that was asked

@@ -200,6 +200,11 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
         )
 
 
+_OWN_PROBE: Final = f"_probe-{uuid4().hex}"
+"""What this process writes to probe a store: the object is no other's, since a store may refuse
+more than one put a second of one object."""
+
+
 def probe_root(
     root: str, expected: DirectoryId, options: StorageOptions, size_bytes: int = 0
 ) -> None:
@@ -214,7 +219,10 @@ def probe_root(
     check_directory(root, expected, options)
     if is_local(root) and size_bytes:
         _check_room(root, size_bytes)
-    put_and_delete(root, options, size_bytes)
+    if is_local(root) or size_bytes:
+        put_and_delete(root, options, size_bytes)
+    else:  # a request less; the next probe replaces it, and once there is none, upkeep deletes it
+        RootFiles(root, options).write(f"{root}/{_OWN_PROBE}", b"probe")
 
 
 def put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> None:

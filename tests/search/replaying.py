@@ -377,7 +377,7 @@ class _MetadataLog:
         process.ask(call)
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
-    def has_next(self) -> bool:
+    def has_successor(self, offset: Offset) -> bool:
         raise AssertionError("no search waits for commits")
 
     def root_ms(self) -> int | None:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.controller.controller_loop import ControllerLoop
 from kafka_on_spark.log.worker import replica_store
+from tests.fakes import FakeClock
 from tests.store.ticking_store import ticking_store
 
 CONFIGS = {"retention.ms": "-1"}
@@ -86,3 +88,39 @@ def test_a_read_after_what_others_have_appended_has_all_of_it(warm):
 
 def test_a_description_waits_twice(warm):
     assert warm.cost(lambda: warm.cluster.describe_topic("t")).chain == 2
+
+
+def test_an_append_after_anothers_waits_three_times_more_for_each_table_that_has_gone_on(warm):
+    alone = warm.cost(lambda: warm.cluster.append("t", keyed(50))).chain
+    replica_store.cache_clear()
+    with Cluster.open(warm.roots) as other:
+        other.append("t", keyed(50))
+
+    cost = warm.cost(lambda: warm.cluster.append("t", keyed(50)))
+
+    in_turn = 3 if is_alone(warm) else 4  # the log, leaders', followers'; the log of a voter
+    assert cost.chain <= alone + 3 * in_turn
+
+
+class Passes(ControllerLoop):
+    """A controller whose passes are measured."""
+
+    def __init__(self, warm):
+        super().__init__(warm.cluster._node, clock=FakeClock())
+        self.warm = warm
+        self.costs = []
+
+    def _pass(self):
+        self.costs.append(self.warm.cost(super()._pass))
+
+
+def test_a_pass_of_the_controller_over_a_thousand_partitions_waits_six_times(warm):
+    warm.cluster.create_topic("many", partitions=1_000, replication_factor=3)
+    passes = Passes(warm)
+
+    passes.run(20_000)
+
+    idle = passes.costs[-3:]
+    assert min(each.requests["PUT"] for each in idle) >= 3, "each broker was probed"
+    assert max(each.chain for each in idle) <= 6
+    assert max(each.requests.total() for each in idle) <= 10 + 2 * 3

@@ -155,7 +155,6 @@ class QuorumLog:
     """
 
     uri = ""
-    _read_end: Offset | None = None
 
     def __init__(
         self,
@@ -486,23 +485,7 @@ class QuorumLog:
             )
         if to_offset is not None:
             return self._batches(view, from_offset, to_offset)
-        batches = self._batches(view, from_offset, end) if from_offset < end else []
-        self._read_end = end  # only now: what could not be read is still to be waited for
-        return batches
-
-    def has_next(self) -> bool:
-        """Return whether there may be a commit after the newest that was read: one look at the
-        leader's table. Where that fails, `read` says why."""
-        known = self.confirmed
-        table = None if known is None else self.tables.newest(known.key)
-        if table is None or table.log.end_offset != self._read_end:
-            return True
-        try:
-            return not self.tables.log_of(table.key).is_newest(table)
-        except UNREADABLE:
-            if self.tables.is_alone:
-                raise
-            return True
+        return self._batches(view, from_offset, end) if from_offset < end else []
 
     def has_successor(self, offset: Offset) -> bool:
         """Return whether there may be a commit after the one that ends at `offset`, by one look at

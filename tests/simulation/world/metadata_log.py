@@ -35,7 +35,7 @@ class SimulatedMetadataLog:
         batches = disks.batches[place:]
         return [each for each in batches if to_offset is None or each.end_offset <= to_offset]
 
-    def has_next(self) -> bool:
+    def has_successor(self, offset: Offset) -> bool:
         """There may be a commit: each poll reads, and meets the faults of a reading."""
         return True
 
