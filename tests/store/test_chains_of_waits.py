@@ -20,6 +20,7 @@ class Cost:
 
     chain: int = 0
     requests: Counter[str] = field(default_factory=Counter)
+    last_tick: int = 0
 
 
 class Warm:
@@ -41,7 +42,7 @@ class Warm:
         call()
         self.store.is_counting = False
         kinds = Counter(each.kind for each in self.store.requests[count:])
-        return Cost(self.store.tick - tick, kinds)
+        return Cost(self.store.tick - tick, kinds, self.store.tick)
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one voter", "three voters"])
@@ -124,3 +125,22 @@ def test_a_pass_of_the_controller_over_a_thousand_partitions_waits_six_times(war
     assert min(each.requests["PUT"] for each in idle) >= 3, "each broker was probed"
     assert max(each.chain for each in idle) <= 6
     assert max(each.requests.total() for each in idle) <= 10 + 2 * 3
+
+
+def test_the_election_of_a_dead_brokers_partitions_waits_ten_times(warm):
+    """From the probe whose failure is its session's end to the next look at the log."""
+    passes = Passes(warm)
+    topic_id = warm.cluster._node.metadata.image.topic("t").topic_id
+    leader = warm.cluster._node.metadata.image.topics[topic_id].partitions[0].leader
+    warm.store.away = (f"bucket/broker-{leader}/",)
+    count = len(warm.store.requests)
+
+    report = passes.run(None)
+
+    warm.store.away = ()
+    assert report.fenced == (leader,)
+    asked = warm.store.requests[count:]
+    last_probe = max(
+        each.tick for each in asked if each.path.startswith(f"bucket/broker-{leader}/")
+    )
+    assert passes.costs[0].last_tick - last_probe + 2 <= 10

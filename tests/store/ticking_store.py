@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from errno import EIO
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class TickingStore(AsyncFileSystem):  # type: ignore[misc]  # it has no types
         is_counting: Ticks are waited for; else each request is answered at once.
         tick: How many times requests have been answered.
         requests: What was answered, in order.
+        away: The beginnings of paths whose requests fail.
     """
 
     cachable = False
@@ -56,6 +58,7 @@ class TickingStore(AsyncFileSystem):  # type: ignore[misc]  # it has no types
         self.is_counting = False
         self.tick = 0
         self.requests: list[Request] = []
+        self.away: tuple[str, ...] = ()
         self._objects: dict[str, dict[str, Any]] = {}
         self._puts = 0
         self._lock = threading.Lock()
@@ -164,6 +167,8 @@ class TickingStore(AsyncFileSystem):  # type: ignore[misc]  # it has no types
             for each in out:
                 self.requests.append(Request(self.tick, each.kind, each.path))
                 try:
+                    if each.path.startswith(self.away):
+                        raise OSError(EIO, "away")
                     answer = partial(each.answer.set_result, each.effect())
                 except (OSError, ValueError) as error:
                     answer = partial(each.answer.set_exception, error)

@@ -173,17 +173,24 @@ class QuorumLog:
         self._early: _Write | None = None
         self.settings: AskSettings = lambda: settings
         self.tables = VoterTables(
-            voters, open_log, side_by_side, clock=clock, timeout_ms=settings.answer_timeout_ms
+            voters,
+            open_log,
+            side_by_side,
+            clock=clock,
+            timeout_ms=lambda: self._times().answer_timeout_ms,
         )
         self.elections = Elections(
-            self.tables, clock, random=random, new_id=new_id, settings=lambda: self.settings()
+            self.tables, clock, random=random, new_id=new_id, settings=self._times
         )
         self._clock = clock
         self._new_id = new_id
 
+    def _times(self) -> QuorumSettings:
+        return self.settings().for_roots(self.tables.answer_ms())
+
     def _patience_ms(self, record_count: int = 0) -> int:
         """Return how long a call waits for a leader; so many records are copied meanwhile."""
-        return record_count // COPIED_A_MS + self.settings().call_timeout_ms
+        return record_count // COPIED_A_MS + self._times().call_timeout_ms
 
     def confirm(self) -> LeaderView:
         """Return the leader, all of whose log a majority was seen to hold, after this call began.
@@ -271,7 +278,7 @@ class QuorumLog:
     def _end_tail(self) -> LeaderView | None:
         """Return the leader once a majority holds its end: its writer has a commit's time for that,
         then this process brings the others up."""
-        self._clock.sleep_ms(self.settings().commit_ms)
+        self._clock.sleep_ms(self._times().commit_ms)
         _, led = self._look_around()
         if led is None or led.is_confirmed:
             return led
@@ -295,7 +302,7 @@ class QuorumLog:
         return view
 
     def _answer_ms(self, record_count: int) -> int:
-        return self.settings().answer_timeout_ms + record_count // COPIED_A_MS
+        return self._times().answer_timeout_ms + record_count // COPIED_A_MS
 
     def _keep(self, led: LeaderView) -> None:
         """Keep a leader that is confirmed; what failed on one before it is over."""

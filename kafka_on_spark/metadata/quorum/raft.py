@@ -21,7 +21,7 @@ those of all before it (design note 9).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Final, NewType
@@ -597,6 +597,18 @@ class QuorumSettings:
             fetch_timeout_ms=settings.integer("controller.quorum.fetch.timeout.ms"),
             election_timeout_ms=settings.integer("controller.quorum.election.timeout.ms"),
             election_backoff_max_ms=settings.integer("controller.quorum.election.backoff.max.ms"),
+        )
+
+    def for_roots(self, answer_ms: int) -> "QuorumSettings":
+        """Return times that roots can keep which lately took so long to answer: a store's requests
+        may take a second. They are for patience alone, and nothing rests on them for safety."""
+        return replace(
+            self,
+            fetch_timeout_ms=max(self.fetch_timeout_ms, 2 * answer_ms),
+            election_timeout_ms=max(self.election_timeout_ms, 2 * answer_ms),
+            answer_timeout_ms=max(self.answer_timeout_ms, 2 * answer_ms),
+            commit_ms=max(self.commit_ms, answer_ms),
+            patience_ms=max(self.patience_ms, 4 * answer_ms),
         )
 
     @property

@@ -7,7 +7,7 @@ people. One error ends each call: a log that contradicts another (InconsistentCl
 
 import logging
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -47,6 +47,15 @@ Ask = Callable[[VoterKey], T | None]
 LEFT_CALLS_MAX: Final = 2
 """A voter on which so many calls were left behind is asked no more until one of them ends: a root
 that hangs for hours piles up nothing."""
+
+
+ANSWER_MS_MAX: Final = 5_000
+"""Whatever roots took, their voters are waited for as if it had been this at most: else a leader
+that dies after an outage of all would be replaced late."""
+
+
+def _recent() -> deque[int]:
+    return deque(maxlen=8)
 
 
 @dataclass(eq=False, slots=True)
@@ -128,7 +137,7 @@ class VoterTables:
         side_by_side: SideBySide,
         *,
         clock: Clock,
-        timeout_ms: int,
+        timeout_ms: Callable[[], int],
     ) -> None:
         self.voters = voters
         self.is_alone = len(voters.voters) == 1
@@ -142,6 +151,7 @@ class VoterTables:
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
         self._under_way: defaultdict[VoterKey, set[VoterCall[Any]]] = defaultdict(set)
+        self._took_ms: defaultdict[VoterKey, deque[int]] = defaultdict(_recent)
 
     def use(self, voters: VoterSet) -> None:
         """Ask these voters from now on. Calls to former ones may still be under way."""
@@ -307,11 +317,18 @@ class VoterTables:
             f"voter {key} does not answer in time: what it was asked may still be done"
         )
 
+    def answer_ms(self) -> int:
+        """Return how long the voters' last calls took at most, by the median voter of those that
+        have answered: one whose root hung for a minute makes nobody patient."""
+        with self._lock:
+            slowest = sorted(max(each) for each in self._took_ms.values())
+        return min(slowest[(len(slowest) - 1) // 2], ANSWER_MS_MAX) if slowest else 0
+
     def hangs(self, key: VoterKey) -> bool:
         """Return whether a call on a voter has been under way for longer than it is waited for."""
         if self.is_alone:
             return False
-        before_ms = self.clock.monotonic_ms() - self._timeout_ms
+        before_ms = self.clock.monotonic_ms() - self._timeout_ms()
         with self._lock:
             return any(each.began_ms <= before_ms for each in self._under_way[key])
 
@@ -334,7 +351,7 @@ class VoterTables:
         self, calls: Sequence[VoterCall[T]], timeout_ms: int | None
     ) -> Iterator[VoterCall[T]]:
         try:
-            limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+            limit_ms = self._timeout_ms() if timeout_ms is None else timeout_ms
             yield from self._side_by_side.run(calls, limit_ms)
         except KafkaOnSparkError:  # no thread makes them
             with self._lock:
@@ -350,6 +367,8 @@ class VoterTables:
         key, error = call.key, call.error
         with self._lock:
             self._under_way[key].discard(call)
+            if error is None and not self.is_alone:
+                self._took_ms[key].append(self.clock.monotonic_ms() - call.began_ms)
         if error is None:
             self.failures.pop(key, None)
         elif isinstance(error, InconsistentClusterError):

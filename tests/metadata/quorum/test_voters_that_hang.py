@@ -84,3 +84,54 @@ def test_a_voter_on_which_many_calls_hang_is_asked_no_more(quorum):
         threading.Event().wait(0.01)
     assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
     assert len(begun) == LEFT_CALLS_MAX
+
+
+class Slow(OneByOne):
+    """Calls that take their voter's time, by the test's clock; an answer that comes later than it is
+    waited for is lost."""
+
+    def __init__(self, clock, took_ms):
+        super().__init__()
+        self._clock, self._took_ms = clock, took_ms
+
+    def run(self, calls, timeout_ms):
+        for call in calls:
+            took_ms = self._took_ms[call.key]
+            self._clock.advance(took_ms)
+            call()
+            if took_ms <= timeout_ms:
+                yield call
+
+
+@pytest.mark.parametrize(
+    "others_ms, patience_ms",
+    [
+        pytest.param(1_500, 3_000, id="all are slow"),
+        pytest.param(100, SETTINGS.answer_timeout_ms, id="one is slow"),
+        pytest.param(60_000, 10_000, id="all were away"),
+    ],
+)
+def test_voters_are_waited_for_as_long_as_the_median_of_them_lately_took(
+    quorum, others_ms, patience_ms
+):
+    process = quorum.process()
+    process.decide("first")
+    first, *others = (root.key for root in quorum.roots)
+    took_ms = {**dict.fromkeys(others, others_ms), first: max(others_ms, 1_500)}
+    process.tables._side_by_side = Slow(quorum.clock, took_ms)
+
+    for key in took_ms:
+        list(process.tables.each([key], process.tables.look))
+
+    assert process._times().answer_timeout_ms == patience_ms
+
+
+def test_decisions_are_made_by_voters_that_are_all_slower_than_a_voter_is_waited_for(quorum):
+    process = quorum.process()
+    process.decide("first")
+    took_ms = {root.key: 2 * SETTINGS.answer_timeout_ms for root in quorum.roots}
+    process.tables._side_by_side = Slow(quorum.clock, took_ms)
+
+    process.decide("second")
+
+    assert process.names() == ["first", "second"]

@@ -13,7 +13,7 @@ FIRST_SEEDS = {
     quorum_mutants.emptied_root_keeps_its_identity: 4,
     quorum_mutants.voter_follows_uncut: 32,
     quorum_mutants.vote_is_for_any_log: 10,
-    quorum_mutants.denial_is_the_roots: 10,
+    quorum_mutants.denial_is_the_roots: 370,
     voter_change_mutants.voter_is_removed_whoever_answers: 2,
 }
 """Where the search begins for those that the first seeds do not show: with one that does today."""
