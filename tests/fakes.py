@@ -609,6 +609,11 @@ class MemoryMetadataLog:
     def check_writable(self) -> None:
         """A reader may write here."""
 
+    def read_from_snapshot(self) -> tuple[MetadataBatch | None, list[MetadataBatch]]:
+        snapshot = self.newest_snapshot()
+        start = Offset(0) if snapshot is None else snapshot.end_offset
+        return snapshot, self.read(from_offset=start)
+
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers()
         bound = self.end_offset if to_offset is None else min(to_offset, self.end_offset)

@@ -163,7 +163,10 @@ class ReplicaLog:
     def known(self) -> ReplicaState | None:
         """The state that was loaded or committed last; None: none was, or on a store a minute ago.
         What is decided on it is committed only if it is still the newest, so who only commits need
-        not load."""
+        not load. A load that is under way, of a table that is not known, is waited for."""
+        if self._state is None:
+            with self._delta.lock:
+                pass
         is_old = self.clock.monotonic_ms() - self._seen_ms > KNOWN_MS_MAX
         return None if is_old and not self._delta.is_local else self._state
 
@@ -378,9 +381,13 @@ class ReplicaLog:
             and change.log_start_offset == state.log_start_offset
             and not is_removing
         )
+        self.check_root(is_once_enough=only_adds)
+
+    def check_root(self, *, is_once_enough: bool = True) -> None:
+        """Check that the root is the disk of the address, and obeys the metadata log."""
         root, directory_id = self._address.root, self._address.directory_id
         known = (root, directory_id, self._options.key, self.registered_voters)
-        if only_adds and known in CHECKED:
+        if is_once_enough and known in CHECKED:
             return
         check_directory(root, directory_id, self._options, self.registered_voters)
         if len(CHECKED) >= CHECKED_MAX:

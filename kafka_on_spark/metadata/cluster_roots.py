@@ -275,6 +275,7 @@ def _answers(asked: Mapping[str, Future[T]]) -> dict[str, T]:
 
 def _at_its_place(root: str, identity: MetadataIdentity, options: StorageOptions) -> VoterLog:
     voter_log = VoterLog(root, identity, options)
+    voter_log.list_early()
     table = voter_log.load()
     check_place(root, table.key, table.log)
     return voter_log

@@ -283,17 +283,19 @@ class MetadataService:
             self._reads_begun += 1
             began_ms = self._clock.monotonic_ms()
             is_first = self.image.offset == 0
-            if is_first:
-                self._start_from_snapshot()
             try:
-                batches = self.log.read(from_offset=self.image.offset)
+                if is_first:
+                    batches = self._read_from_snapshot()
+                else:
+                    batches = self.log.read(from_offset=self.image.offset)
             except HistoryExpiredError:  # this process was away for so long
+                if is_first:
+                    raise
                 before, is_first = self.image, True
-                self._start_from_snapshot()
+                batches = self._read_from_snapshot()
                 if self.image.offset < before.offset:
                     self.image = before
                     raise
-                batches = self.log.read(from_offset=self.image.offset)
             if batches:
                 self._replay(batches, is_first=is_first)
             self._last_read, self.read_at_ms = self._reads_begun, began_ms
@@ -361,13 +363,15 @@ class MetadataService:
         image = self._newest_snapshot(to_offset=offset)
         return image.replay(*self.log.read(from_offset=image.offset, to_offset=offset))
 
-    def _start_from_snapshot(self) -> None:
-        snapshot = self.log.newest_snapshot()
+    def _read_from_snapshot(self) -> list[MetadataBatch]:
+        """Begin with the newest snapshot, if any; return the batches after it."""
+        snapshot, batches = self.log.read_from_snapshot()
         if snapshot is not None:
             self.image = MetadataImage.of_snapshot(snapshot)
             self._replayed_at_ms = self._clock.monotonic_ms()
             self._snapshot_offset = self.image.offset
             self._snapshot_record_count = len(snapshot.records)
+        return batches
 
     def submit(
         self,

@@ -38,6 +38,8 @@ from kafka_on_spark.log.batch import (
     StagedBatch,
     WriterFence,
 )
+from kafka_on_spark.log.segments import begin_at
+from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.node.node import Node
 from kafka_on_spark.produce.append_rounds import AppendRounds, AppendThreads
@@ -76,6 +78,9 @@ Appends = Sequence[tuple[AppendPlan, Sequence[StagedSegment]]]
 
 PRODUCE: Final = "Produce"
 """The request of an append, in Kafka's words: from staged records to the answer."""
+
+OPENED_EARLY_MAX: Final = 8
+"""Partitions of a topic whose leaders' tables are read before it is known which get records."""
 
 IN_SYNC_PAUSE_MS_MIN: Final = 100.0
 IN_SYNC_PAUSE_MS_MAX: Final = 1000.0
@@ -202,6 +207,8 @@ def append_records(
         threads = node.part(AppendThreads) if metadata.is_far else None
         read = metadata.news if plan.acks == "all" else metadata.catch_up
         news = None if threads is None else threads.pool(frozenset()).submit(read)
+        if threads is not None:
+            _open_leaders(node, plan.topic_id)
         rows = stage(plan.order)
         image = read() if news is None else news.result()
         if image is not known:
@@ -210,6 +217,19 @@ def append_records(
                 plan = newest
                 continue
         return append_staged(node, [(plan, rows)], image=image)[0]
+
+
+def _open_leaders(node: Node, topic_id: TopicId) -> None:
+    """Begin to read the leaders' tables that this process does not know, while files are staged: on
+    a store that takes longer. Who needs one that could not be read reads it again."""
+    image = node.metadata.image
+    for number, partition in [*image.topics[topic_id].partitions.items()][:OPENED_EARLY_MAX]:
+        leader = partition.leader
+        if leader is not None and partition.is_created(leader):
+            address = address_of(image, PartitionKey(topic_id, number), partition, leader)
+            log = node.replicas.open(address)
+            if log.known is None:
+                begin_at(address, log.load)
 
 
 def plan_append(node: Node, request: AppendRequest) -> AppendPlan:

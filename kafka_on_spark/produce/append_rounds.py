@@ -57,7 +57,7 @@ from kafka_on_spark.log.fetch import (
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.segments import begin_at
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.metadata_service import ROOTS_AWAY, MetadataService
 from kafka_on_spark.metadata.reports import (
@@ -408,6 +408,7 @@ class AppendRounds:
                 check_min_isr(image, batch.key, is_appended=may_stand)
             if not may_stand:
                 check_keys(image, [batch])
+            self._open_early(image, batch)
             commit_batch(self._node, batch, *place(self._node, image, batch))
             report = self._have_fetched(image, batch, is_first_try=is_first_try)
             replicas = (report.leader, *report.followers)
@@ -417,6 +418,23 @@ class AppendRounds:
         except KafkaOnSparkError as error:
             self._expected.put(None)
             return error
+
+    def _open_early(self, image: MetadataImage, batch: PartitionBatch) -> None:
+        """On a store, begin to look which disks the roots are, and to read the followers' tables,
+        where this process knows neither, while the leader's is read: each takes some waits. Nobody
+        waits for it, and who needs what it could not read reads it again."""
+        partition = batch.registration
+        if not self._metadata.is_far or self._acks != "all" or partition is None:
+            return
+        created = filter(partition.is_created, partition.isr)
+        for each in sorted(created, key=lambda each: each == partition.leader):
+            address = address_of(image, batch.key, partition, each)
+            log = self._node.replicas.open(address)
+            if each == partition.leader:  # whose table is opened already
+                begin_at(address, log.check_root)
+            elif log.known is None:
+                begin_at(address, log.check_root)
+                begin_at(address, log.load)
 
     def _have_fetched(
         self, image: MetadataImage, batch: PartitionBatch, *, is_first_try: bool

@@ -4,6 +4,7 @@ An object comes by one request, or, if it is large, by some, and each that is an
 a put has time by its bytes. So nobody takes a store for one that hangs because its link is slow.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -152,6 +153,29 @@ class ObjectFiles:
     def stamp_at(self, path: str) -> ObjectStamp | tuple[()]:
         extend_deadline(SHORT.store)  # it is one of some that are asked for in one step
         return _stamp_in(self.store.info(path))
+
+    def stamps_at(self, paths: Sequence[str]) -> list[ObjectStamp | tuple[()] | None]:
+        """Return which objects stand at some paths, None where there is none; they are asked for
+        side by side, and so in any order."""
+        if not getattr(self.store, "async_impl", False):
+            return [self._stamp_or_none(each) for each in reversed(paths)][::-1]
+
+        async def ask() -> list[Any]:
+            asked = (self.store._info(each) for each in paths)
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+        extend_deadline(SHORT.store)
+        found = asyncio.run_coroutine_threadsafe(ask(), self.store.loop).result()
+        failures = [each for each in found if isinstance(each, BaseException)]
+        for each in failures:
+            if not isinstance(each, ABSENT):
+                raise each
+        return [None if isinstance(each, BaseException) else _stamp_in(each) for each in found]
+
+    def _stamp_or_none(self, path: str) -> ObjectStamp | tuple[()] | None:
+        with suppress(*ABSENT):
+            return self.stamp_at(path)
+        return None
 
     def time_and_size_of(self, path: str) -> tuple[int, int]:
         """Return when an object was written, ms since 1970 UTC, and its bytes."""

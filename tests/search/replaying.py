@@ -389,7 +389,7 @@ class _MetadataLog:
     def check_writable(self) -> None:
         """A reader may write here."""
 
-    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+    def read_from_snapshot(self) -> tuple[MetadataBatch | None, list[MetadataBatch]]:
         raise AssertionError("a process is started with an image")
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import formatdate
 from errno import EIO
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from unittest.mock import patch
 
 from fsspec.asyn import AsyncFileSystem
 
-from kafka_on_spark.store import roots
+from kafka_on_spark.store import roots, s3_files
 
 LOOK_SECONDS = 0.002
 """Between two looks that find every thread asleep, and none woken meanwhile, nothing goes on."""
@@ -164,6 +165,10 @@ class TickingStore(AsyncFileSystem):  # type: ignore[misc]  # it has no types
                 out, self._out = self._out, []
                 self._is_asked.clear()
             self.tick += bool(out)
+            s3_files._told["bucket"] = (
+                formatdate(),
+                time.monotonic_ns(),
+            )  # as each answer of S3 says
             for each in out:
                 self.requests.append(Request(self.tick, each.kind, each.path))
                 try:

@@ -648,8 +648,24 @@ class QuorumLog:
         its end offset; the newest of those up to `to_offset`. Only those of the committed log
         count. Voters that are slower than the leader and a majority are not waited for."""
         view = self.confirm()
+        return self._newest_snapshot(view, view.log.end_offset if to_offset is None else to_offset)
+
+    def read_from_snapshot(self) -> tuple[MetadataBatch | None, list[MetadataBatch]]:
+        """Return the newest readable snapshot, if any, and the committed batches after it; as
+        `newest_snapshot` and `read`, with one look at the voters. A process that has just opened
+        their tables needs none."""
+        opened = leader_among(self.tables.newest_of_all()) if self.confirmed is None else None
+        if opened is not None and opened.is_confirmed:
+            self.tables.use(opened.voters)
+            self._keep(view := opened)
+        else:
+            view = self.confirm()
+        snapshot = self._newest_snapshot(view, view.log.end_offset)
+        start = Offset(0) if snapshot is None else snapshot.end_offset
+        return snapshot, self._batches(view, start, view.log.end_offset)
+
+    def _newest_snapshot(self, view: LeaderView, bound: Offset) -> MetadataBatch | None:
         check_generations(self.tables.seen(), view.epoch)
-        bound = view.log.end_offset if to_offset is None else to_offset
         tables = self.tables
         found: dict[VoterKey, Collection[OffsetAndEpoch]] = {}
         names = tables.each(tables.voters.keys, lambda key: (key, tables.log_of(key).snapshots()))

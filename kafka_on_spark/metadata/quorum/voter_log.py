@@ -101,8 +101,10 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.metadata.temporaries import clean_metadata_root
 from kafka_on_spark.store.deadlines import (
+    Call,
     RootHangsError,
     SystemClock,
+    begin,
     on_root,
     until_committed,
     within,
@@ -113,7 +115,7 @@ from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.store.root_identity import now_ms_at
-from kafka_on_spark.store.roots import RootFiles, StorageOptions
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 DELETE_DELAY_MS: Final = 60_000
 """How long a replaced file stays for readers that planned before. One that misses a file reads the
@@ -260,6 +262,7 @@ class VoterLog:
         self._log_files: list[LogFile] = []
         self._in_hand: tuple[Sequence[RaftBatch], Sequence[EncodedBatch]] = ((), ())
         self._put_early: LogFile | None = None
+        self._listed: Call[list[OffsetAndEpoch]] | None = None
         self._is_merge_due = False
         self._sound: set[str] = set()  # merged files that were read back
 
@@ -335,11 +338,21 @@ class VoterLog:
     def root_ms(self) -> int:
         return now_ms_at(self.root, self._options)
 
-    @on_root
+    def list_early(self) -> None:
+        """On a store, begin to list the snapshots: whoever opens a log needs them."""
+        if not is_local(self.root):
+            with suppress(KafkaStorageError):
+                self._listed = begin(self.root, self._list)
+
     def snapshots(self) -> list[OffsetAndEpoch]:
         """Return where the root's snapshots end, by their names. None of them is read, so they may
         be damaged, and some may be of other logs than this one: a process that was frozen may leave
         one of an earlier cluster, or generation. The log says which count (`is_snapshot_of`)."""
+        listed, self._listed = self._listed, None
+        return self._list() if listed is None else listed.in_time()
+
+    @on_root
+    def _list(self) -> list[OffsetAndEpoch]:
         names = map(_SNAPSHOT_NAME.fullmatch, self._files.names(f"{self.root}/snapshots"))
         return [OffsetAndEpoch(Offset(int(n[1])), QuorumEpoch(int(n[2]))) for n in names if n]
 

@@ -162,9 +162,10 @@ class CommitFiles:
         """Return a commit's bytes, None if there is none."""
         return self.files.read(commit_path(self.uri, version), COMMIT_BYTES_MAX)
 
-    def stamps(self, *versions: int) -> list[FileStamp | None]:
-        """Return which files stand at some versions, in this order."""
-        return self.files.stamps([commit_path(self.uri, each) for each in versions])
+    def stamps(self, *versions: int, in_any_order: bool = False) -> list[FileStamp | None]:
+        """Return which files stand at some versions; as `RootFiles.stamps`."""
+        paths = [commit_path(self.uri, each) for each in versions]
+        return self.files.stamps(paths, in_any_order=in_any_order)
 
     def check_void(self, versions: Sequence[int]) -> None:
         """Check that commits that were seen without bytes still have none.
@@ -242,7 +243,8 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
     newest = max(commits | {base})
     first = max(base, 0)
     # The first is looked at before and after all else: as long as it is there, none was cleaned.
-    oldest, *own = log.stamps(first, *([newest] if newest > first else []))
+    looked_at = [first, newest] if newest > first else [first]
+    oldest, *own = log.stamps(*looked_at, in_any_order=True)
     stamp = own[0] if own else oldest
     empty = []
     if oldest is not None:

@@ -90,6 +90,11 @@ class SimulatedMetadataLog:
     def check_writable(self) -> None:
         """A reader may write here."""
 
+    def read_from_snapshot(self) -> tuple[MetadataBatch | None, list[MetadataBatch]]:
+        snapshot = self.newest_snapshot()
+        start = Offset(0) if snapshot is None else snapshot.end_offset
+        return snapshot, self.read(from_offset=start)
+
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers(self._world.scheduler.call("metadata read"))
         snapshots = [
