@@ -1,4 +1,5 @@
-"""Holds storage options: credentials and endpoints of roots, given once, as delta-rs names them.
+"""Holds storage options: credentials, endpoints and times of roots, by fsspec's names or those of a
+store's own variables.
 
 Their values are never written to a table, a log line or an error: the class that carries them shows
 names only. Credentials may be named, ``profile:NAME`` or ``env:PREFIX``: a name can be shown,
@@ -10,9 +11,10 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.store.deadlines import is_local
@@ -33,6 +35,9 @@ _FILES: Final = {
     "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
 }
 """The variables that name the files of profiles, and where these are without."""
+
+
+_AZURE_IDENTITY: Final = ("connection_string", "account_key", "sas_token", "client_id")
 
 
 def check_name(name: object, what: str) -> None:
@@ -83,23 +88,29 @@ def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
-    # delta-rs takes a missing token from the environment: that would mix two sets of credentials.
-    given = _short(options)
-    has_own = "access_key_id" not in given or "session_token" in given or "token" in given
-    if not has_own and os.environ.get("AWS_SESSION_TOKEN"):
+    # Azure's client takes what is missing from its variables: that would mix two sets of
+    # credentials. The others take all from there, or nothing.
+    if PACKAGES[urlsplit(url).scheme] != "adlfs":
+        return
+    given = client_options(url, options)
+    mixed = [each for each in _AZURE_IDENTITY if os.environ.get(f"AZURE_STORAGE_{each.upper()}")]
+    if given.keys() & {*_AZURE_IDENTITY, "anon"} and (others := set(mixed) - given.keys()):
         raise KafkaStorageError(
-            f"the environment's AWS_SESSION_TOKEN would be sent to {url} with the credentials"
-            f" {name}: unset it, or give them a token of their own"
+            f"the environment's AZURE_STORAGE_{min(others).upper()} would be used for {url} with"
+            f" the credentials {name}: unset it"
         )
 
 
 def _from_environment(prefix: str, url: str) -> dict[str, str]:
     start = f"{prefix}_"
     found = {
-        name.removeprefix(start).lower(): text
+        option: text
         for name, text in os.environ.items()
         if name.startswith(start) and text
+        # Others may set variables that begin so, such as Kubernetes for a service's name.
+        if _is_known(option := name.removeprefix(start).lower()) or _is_stores(option)
     }
+    _check_known(found)
     if not found:
         raise KafkaStorageError(
             f"{url} has the credentials env:{prefix}, and no variable of this process begins with"
@@ -194,83 +205,204 @@ PACKAGES: Final = {
     "abfs": "adlfs",
     "abfss": "adlfs",
 }
-"""The schemes that both delta-rs and fsspec know, and the package that fsspec needs."""
+"""The schemes of stores, and the package of each one's client, which is fsspec's."""
+
+EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+"""Our extra that brings each of these packages."""
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
-# object_store's names of options (AmazonS3ConfigKey, GoogleConfigKey, AzureConfigKey) without the
-# prefix that each may have, and fsspec's; of two for one the last counts.
-_PREFIX: Final = re.compile("^(aws|google|azure(_storage)?)_")
-_S3: Final = {
-    "access_key_id": "key",
-    "secret_access_key": "secret",
-    "session_token": "token",
-    "token": "token",
-}
-_S3_CLIENT: Final = {
-    "endpoint": "endpoint_url",
-    "endpoint_url": "endpoint_url",
-    "default_region": "region_name",
-    "region": "region_name",
-}
-_S3_TIMES: Final = {"timeout": "read_timeout", "connect_timeout": "connect_timeout"}
-_GOOGLE: Final = {
-    "application_credentials": "token",
-    "service_account_path": "token",
-    "service_account": "token",
-    "service_account_key": "token",
-}
-_AZURE: Final = {
-    "account_name": "account_name",
-    "account_key": "account_key",
-    "access_key": "account_key",
-    "master_key": "account_key",
-    "sas_token": "sas_token",
-    "sas_key": "sas_token",
-    "client_id": "client_id",
-    "client_secret": "client_secret",
-    "tenant_id": "tenant_id",
-    "authority_id": "tenant_id",
-}
+_TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
+_FALSE: Final = frozenset({"0", "false", "off", "no", "n"})
 
 
-def _short(options: Mapping[str, str]) -> dict[str, str]:
-    return {_PREFIX.sub("", name.lower()): text for name, text in options.items()}
-
-
-def _renamed(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
-    return {ours: given[name] for name, ours in names.items() if name in given}
-
-
-def client_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Return delta-rs's options as fsspec's file system for `scheme` takes them."""
-    given = _short(options)
-    result: dict[str, Any] = {"use_listings_cache": False}
-    if scheme in ("s3", "s3a"):
-        config: dict[str, Any] = {
-            name: _seconds(text) for name, text in _renamed(given, _S3_TIMES).items()
-        }
-        if "max_retries" in given:
-            config["retries"] = {"max_attempts": int(given["max_retries"])}
-        client = _renamed(given, _S3_CLIENT)
-        return result | _renamed(given, _S3) | {"client_kwargs": client, "config_kwargs": config}
-    if scheme != "gs":
-        return result | _renamed(given, _AZURE)
-    found, name = _renamed(given, _GOOGLE), "service_account_key"
-    if name in given:
-        try:
-            found["token"] = json.loads(given[name])
-        except ValueError:  # its text is a secret: neither shown nor chained
-            raise InvalidRootError(f"the storage option google_{name} is no JSON") from None
-    return result | found
-
-
-def _seconds(duration: str) -> float:
-    found = _DURATION.fullmatch(duration.strip())
+def _seconds(text: str) -> float:
+    found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise InvalidRootError(f"{duration!r} is not a duration: give one such as '30s'")
+        raise ValueError(f"can't be {text!r}: give a duration such as '30s'")
     return float(found[1]) * _SECONDS[found[2]]
+
+
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in _TRUE | _FALSE:
+        raise ValueError(f"can't be {text!r}: give true or false")
+    return text.strip().lower() in _TRUE
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(f"can't be {text!r}: give a whole number")
+    return int(text)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # its text is a secret: neither shown nor chained
+        raise ValueError("is no JSON: give the text of a key file") from None
+
+
+def _anonymous(text: str) -> str | None:
+    return "anon" if _flag(text) else None
+
+
+def _addressing(text: str) -> str:
+    return "virtual" if _flag(text) else "path"
+
+
+_Row = tuple[str, Callable[[str], Any]]
+"""Where an option goes in the arguments of a client, with dots between, and what it becomes there;
+"": it changes nothing, and is taken since it is in use."""
+
+_TIMES: Final[Mapping[str, _Row]] = {
+    "timeout": ("read_timeout", _seconds),
+    "connect_timeout": ("connect_timeout", _seconds),
+}
+_EVERYWHERE: Final[Mapping[str, _Row]] = {
+    CREDENTIALS: ("", str),
+    "allow_http": ("", str),  # each endpoint says it by itself
+    "conditional_put": ("", str),  # `check_safe` allows one value of these
+    "allow_unsafe_rename": ("", str),
+    "mount_allow_unsafe_rename": ("", str),
+}
+
+# fsspec's names come first, then those of the store's own variables and of other clients; of two
+# for one place the later row counts.
+_S3: Final[Mapping[str, _Row]] = {
+    "key": ("key", str),
+    "secret": ("secret", str),
+    "token": ("token", str),
+    "anon": ("anon", _flag),
+    "endpoint_url": ("client_kwargs.endpoint_url", str),
+    "region_name": ("client_kwargs.region_name", str),
+    "requester_pays": ("requester_pays", _flag),
+    **{name: (f"config_kwargs.{place}", kind) for name, (place, kind) in _TIMES.items()},
+    "access_key_id": ("key", str),
+    "secret_access_key": ("secret", str),
+    "session_token": ("token", str),
+    "skip_signature": ("anon", _flag),
+    "endpoint": ("client_kwargs.endpoint_url", str),
+    "endpoint_url_s3": ("client_kwargs.endpoint_url", str),
+    "default_region": ("client_kwargs.region_name", str),
+    "region": ("client_kwargs.region_name", str),
+    "max_retries": ("config_kwargs.retries.max_attempts", _count),
+    "virtual_hosted_style_request": ("config_kwargs.s3.addressing_style", _addressing),
+    "profile": ("", str),  # `resolve_credentials` reads it
+    "s3_allow_unsafe_rename": ("", str),
+    "s3_locking_provider": ("", str),
+}
+_AZURE: Final[Mapping[str, _Row]] = {
+    "account_name": ("account_name", str),
+    "account_key": ("account_key", str),
+    "connection_string": ("connection_string", str),
+    "sas_token": ("sas_token", str),
+    "client_id": ("client_id", str),
+    "client_secret": ("client_secret", str),
+    "tenant_id": ("tenant_id", str),
+    "anon": ("anon", _flag),
+    "account_host": ("endpoint_url", str),
+    "endpoint_url": ("endpoint_url", str),
+    **_TIMES,
+    "access_key": ("account_key", str),
+    "master_key": ("account_key", str),
+    "sas_key": ("sas_token", str),
+    "authority_id": ("tenant_id", str),
+    "skip_signature": ("anon", _flag),
+    "endpoint": ("endpoint_url", str),
+    "max_retries": ("max_retries", _count),
+}
+_GOOGLE: Final[Mapping[str, _Row]] = {
+    "token": ("token", str),
+    "anon": ("token", _anonymous),
+    "endpoint_url": ("endpoint_url", str),
+    "project": ("project", str),
+    "requester_pays": ("requester_pays", _flag),
+    **_TIMES,
+    "application_credentials": ("token", str),
+    "service_account_path": ("token", str),
+    "service_account": ("token", str),
+    "service_account_key": ("token", _json),
+    "skip_signature": ("token", _anonymous),
+    "base_url": ("endpoint_url", str),
+    "storage_emulator_host": ("endpoint_url", str),
+}
+
+_STORES: Final = {
+    "s3fs": ("S3", re.compile("^aws_"), {**_S3, **_EVERYWHERE}),
+    "adlfs": ("Azure", re.compile("^azure_(storage_)?"), {**_AZURE, **_EVERYWHERE}),
+    "gcsfs": ("Google", re.compile("^google_"), {**_GOOGLE, **_EVERYWHERE}),
+}
+"""By package: what a store is called, what its options may begin with, and its options."""
+
+
+def _rows(package: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return those of `options` that a store obeys, by the names of its rows."""
+    _, prefix, rows = _STORES[package]
+    short = {prefix.sub("", name.lower()): text for name, text in options.items()}
+    return {name: short[name] for name in rows if name in short}
+
+
+def _is_known(name: str) -> bool:
+    return any(_rows(package, {name: ""}) for package in _STORES)
+
+
+def _is_stores(name: str) -> bool:
+    return any(prefix.match(name) for _, prefix, _ in _STORES.values())
+
+
+def _check_known(options: Iterable[str], url: str | None = None) -> None:
+    """Check that a store obeys each option: the one of `url`, or any.
+
+    Raises:
+        InvalidRequestError: There is one that nothing would obey.
+    """
+    package = PACKAGES.get(url.partition(":")[0]) if url is not None else None
+    packages = list(_STORES) if package is None else [package]
+    for name in options:
+        if not any(_rows(each, {name: ""}) for each in packages):
+            rows = [row for each in packages for row in _STORES[each][2].items()]
+            obeyed = dict.fromkeys(row for row, (place, _) in rows if place)
+            stores = " or ".join(_STORES[each][0] for each in packages)
+            raise InvalidRequestError(
+                f"the storage option {name} is none of {stores}, so nothing would obey it: give"
+                f" some of {', '.join(obeyed)}"
+            )
+
+
+def client_options(url: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of `url` as the arguments of its store's client.
+
+    Raises:
+        InvalidRootError: One has a value that it can't have.
+    """
+    package = PACKAGES[urlsplit(url).scheme]
+    result: dict[str, Any] = {"use_listings_cache": False}
+    for name, text in _rows(package, options).items():
+        place, convert = _STORES[package][2][name]
+        try:
+            value = convert(text)
+        except ValueError as error:
+            raise InvalidRootError(f"the storage option {name} {error}") from None
+        *above, last = place.split(".")
+        within = result
+        for each in above:
+            within = within.setdefault(each, {})
+        if last and value is not None:
+            within[last] = value
+    return result | _account_in(url, result)
+
+
+def _account_in(url: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the account, and the cloud, that abfss://container@account.dfs.core.windows.net/ has
+    in itself: they win over an account's name in options, which may be meant for other URLs."""
+    host = urlsplit(url).netloc.partition("@")[2]
+    if not host:
+        return {}
+    account, _, cloud = host.partition(".")
+    found = {"account_name": account}
+    if cloud and "endpoint_url" not in options:
+        found["endpoint_url"] = f"{account}.{cloud.replace('dfs.', 'blob.', 1)}"
+    return found
 
 
 # The allowed values of these options: any other value switches the conditional put off.
@@ -286,23 +418,29 @@ _SAFE: Final = {
 _SECRET: Final = re.compile(
     "secret|token|password|sas|access_key(?!_id)|account_key|master_key|connection", re.IGNORECASE
 )
+_SECRET_PARTS: Final = re.compile(
+    "(?:AccountKey|SharedAccessSignature|sig)=([^;&]+)", re.IGNORECASE
+)
+"""Of a connection string, or of a signature: a client may show them alone."""
+
 _LOOKED_UP_MAX: Final = 512
 """Secrets that were looked up and are kept to be hidden: temporary keys become others each hour."""
 
 # Any of these is an explicit credential, so named credentials from the environment are ignored.
 _IDENTITY: Final = re.compile(
-    "key|secret|token|profile|credential|sas|account|password|client_id|skip_"
+    "key|secret|token|profile|credential|sas|account|password|client_id|skip_|anon|connection_"
 )
 
 
 class StorageOptions:
-    """Credentials and endpoints, for all roots or by URL prefix.
+    """Credentials, endpoints and times, for all roots or by URL prefix.
 
-    A mapping of option names to texts; a URL prefix maps to another such mapping, or to a name of
-    credentials (``profile:NAME``, ``env:PREFIX``; inside a mapping the option `credentials`). The
-    longest prefix of a URL decides. Options without a prefix apply to all other URLs, and their
-    times and endpoint also to prefixes that have a name only. A URL without credentials takes those
-    that the variable KAFKA_ON_SPARK_STORAGE names. Values never show in `repr`.
+    A mapping of option names to texts (docs/clusters-and-stores.md lists them); a URL prefix maps
+    to another such mapping, or to a name of credentials (``profile:NAME``, ``env:PREFIX``; inside a
+    mapping the option `credentials`). The longest prefix of a URL decides. Options without a prefix
+    apply to all other URLs, and their times and endpoint also to prefixes that have a name only. A
+    URL without credentials takes those that the variable KAFKA_ON_SPARK_STORAGE names. Values never
+    show in `repr`. An option that no store would obey is refused; one of another store is not used.
 
     Attributes:
         key: The same text for the same options, with their secrets: a key for what memory keeps.
@@ -322,8 +460,7 @@ class StorageOptions:
         self._lock = threading.Lock()
         self._looked_up: dict[str, None] = {}  # secrets, the newest last
         for prefix, each in self._options.items():
-            if _is_prefix(prefix) and not isinstance(each, Mapping):
-                check_name(each, f"{prefix} in the storage options")
+            _check_entry(prefix, each)
         for scope in self._scopes():
             check_safe(scope)
             for name, text in scope.items():
@@ -358,7 +495,7 @@ class StorageOptions:
         return scope
 
     def for_url(self, url: str) -> dict[str, str]:
-        """Return the options of one URL, as delta-rs takes them.
+        """Return the options of one URL, by the names they were given or looked up by.
 
         Raises:
             KafkaStorageError: They name credentials that this process does not find.
@@ -413,10 +550,19 @@ class StorageOptions:
         return hash(self.key)
 
 
+def _check_entry(name: str, value: object) -> None:
+    if not _is_prefix(name):
+        _check_known([name])
+    elif isinstance(value, Mapping):
+        _check_known(map(str, value), name)
+    else:
+        check_name(value, f"{name} in the storage options")
+
+
 def _secrets_of(options: Mapping[str, Any]) -> set[str]:
-    return {
-        str(text) for name, text in options.items() if _SECRET.search(name) and len(str(text)) > 7
-    }
+    whole = [str(text) for name, text in options.items() if _SECRET.search(name)]
+    parts = [part for text in whole for part in _SECRET_PARTS.findall(text)]
+    return {secret for secret in (*whole, *parts) if len(secret) > 7}
 
 
 def _gives_identity(name: str) -> bool:

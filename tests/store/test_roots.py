@@ -200,11 +200,11 @@ def test_setting_that_leaves_conditional_puts_on_is_taken(monkeypatch, name, val
 
 
 def test_longest_prefix_decides_whose_credentials_a_url_gets():
-    options = StorageOptions({"s3://a": {"x": 1}, "s3://a/b": {"x": 2}, "gs://": {"x": 3}})
+    options = StorageOptions({"s3://a": {"endpoint_url": 1}, "s3://a/b": {"endpoint_url": 2}, "gs://": {"endpoint_url": 3}})
 
-    assert options.for_url("s3://a/c") == {"x": "1"}
-    assert options.for_url("s3://a/b/c") == options.for_url("s3://a/b") == {"x": "2"}
-    assert options.for_url("gs://anything") == {"x": "3"}
+    assert options.for_url("s3://a/c") == {"endpoint_url": "1"}
+    assert options.for_url("s3://a/b/c") == options.for_url("s3://a/b") == {"endpoint_url": "2"}
+    assert options.for_url("gs://anything") == {"endpoint_url": "3"}
     # Another bucket, whose name begins alike, must not get them.
     assert options.for_url("s3://ab") == {}
     assert options.for_url("/data") == {}

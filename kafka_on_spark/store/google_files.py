@@ -1,0 +1,49 @@
+"""fsspec's file system for Google's store, with time limits on requests and one request for each
+look. It is imported where that store is used.
+"""
+
+import logging
+from typing import Any, Final
+
+from aiohttp import ClientTimeout
+
+# Not gcsfs.GCSFileSystem: that asks first, by another protocol, what kind each bucket is of, which
+# an emulator does not answer; and a bucket that only gRPC writes has no conditional puts of ours.
+from gcsfs.core import GCSFileSystem
+
+# It prints what it also raises, a 416 of an empty object too, where nobody has set up logging.
+logging.getLogger("gcsfs").addHandler(logging.NullHandler())
+
+SECONDS: Final = 60.0
+"""How long a connection or an answer may take: botocore's default."""
+
+
+class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
+    """A GCSFileSystem whose requests end, and that looks at an object without listing beside."""
+
+    def __init__(
+        self,
+        *,
+        endpoint_url: str | None = None,
+        read_timeout: float = SECONDS,
+        connect_timeout: float = SECONDS,
+        **given: Any,
+    ) -> None:
+        super().__init__(
+            endpoint_url=endpoint_url and endpoint_url.rstrip("/"),
+            requests_timeout=ClientTimeout(sock_connect=connect_timeout, sock_read=read_timeout),
+            **given,
+        )
+
+    async def _info(self, path: str, *given: Any, **kwargs: Any) -> Any:
+        """Return what is known of an object."""
+        return await self._get_object(self._strip_protocol(path))
+
+    async def _call(self, *given: Any, **kwargs: Any) -> Any:
+        """Do as gcsfs does; what it raises of a 403 is an OSError like any other."""
+        try:
+            return await super()._call(*given, **kwargs)
+        except OSError as error:
+            if str(error).startswith("Forbidden"):
+                raise PermissionError(str(error)) from error
+            raise
