@@ -3,6 +3,7 @@ look. It is imported where that store is used.
 """
 
 import logging
+from errno import ENOENT
 from typing import Any, Final
 
 from aiohttp import ClientTimeout
@@ -40,9 +41,13 @@ class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
         return await self._get_object(self._strip_protocol(path))
 
     async def _call(self, *given: Any, **kwargs: Any) -> Any:
-        """Do as gcsfs does; what it raises of a 403 is an OSError like any other."""
+        """Do as gcsfs does; what it raises of a 403 is an OSError like any other, and of a 404 the
+        address alone."""
         try:
             return await super()._call(*given, **kwargs)
+        except FileNotFoundError as error:
+            text = "there is no such bucket or object"
+            raise FileNotFoundError(ENOENT, text, str(error)) from error
         except OSError as error:
             if str(error).startswith("Forbidden"):
                 raise PermissionError(str(error)) from error

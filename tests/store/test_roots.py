@@ -211,6 +211,37 @@ def test_longest_prefix_decides_whose_credentials_a_url_gets():
 # fmt: on
 
 
+def of_s3(code, message):
+    """Return what s3fs raises of an answer of S3."""
+    error = OSError(errno.EIO, "Bad Request")
+    error.__cause__ = RuntimeError()
+    error.__cause__.response = {"Error": {"Code": code, "Message": message}}
+    return error
+
+
+def of_azure(code, text):
+    error = RuntimeError(text)
+    error.error_code = code
+    return error
+
+
+# fmt: off
+WORDS = [
+    pytest.param(of_s3("InvalidBucketName", "The bucket is not valid."), "The bucket is not valid. (InvalidBucketName)", id="S3"),
+    pytest.param(of_s3("SlowDown", ""),                                  "(SlowDown)",                                   id="S3, a code alone"),
+    pytest.param(of_s3("400", "Bad Request"),                            "Bad Request",                                  id="S3, a HEAD"),
+    pytest.param(of_azure("ServerBusy", "Too busy.\nRequestId:1\nTime:2"), "Too busy. (ServerBusy)",                     id="Azure"),
+    pytest.param(of_azure(None, "no\nroute"),                            "no route",                                     id="Azure, before an answer"),
+    pytest.param(PermissionError("Forbidden: b\nno access"),             "Forbidden: b no access",                       id="Google"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("raised, words", WORDS)
+def test_reason_is_in_the_words_of_the_store(raised, words):
+    assert storage_error(raised, "read s3://b/f").message == f"can't read s3://b/f: {words}"
+
+
 @pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError])
 def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, caplog, kind):
     def tell(*args, **kwargs):
