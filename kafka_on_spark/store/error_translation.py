@@ -99,6 +99,12 @@ def is_denied(error: BaseException) -> bool:
     return any(_is_denied(each) for each in _chain(error))
 
 
+def is_busy(error: BaseException) -> bool:
+    """Return whether a store answered that it can't now: it throttles, or fails."""
+    statuses = [_status(each) or 0 for each in _chain(error)]
+    return any(each == 429 or each >= 500 for each in statuses)
+
+
 def _is_read_only(error: BaseException) -> bool:
     return isinstance(error, RootReadOnlyError) or getattr(error, "errno", None) == errno.EROFS
 

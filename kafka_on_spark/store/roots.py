@@ -252,9 +252,11 @@ class RootFiles:
             return None if is_local(path) else self._own(path, content)
         except KafkaStorageError:
             # Not every store says that the condition was the reason.
-            if is_local(path) or self.size(path) is None:
-                raise
-            return self._own(path, content)
+            if not is_local(path):
+                with suppress(KafkaStorageError):  # of two failures the put's says more
+                    if self.size(path) is not None:
+                        return self._own(path, content)
+            raise
 
     def _own(self, path: str, content: bytes) -> FileStamp | None:
         is_own = self.size(path) == len(content) and self.read(path, len(content)) == content
