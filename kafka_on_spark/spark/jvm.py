@@ -143,12 +143,10 @@ def hadoop_options(urls: Iterable[str], options: StorageOptions) -> dict[str, st
 
 def _bucket_settings(url: str, options: StorageOptions) -> dict[str, str]:
     given = client_options(url, options.for_url(url))
-    client, style = given.get("client_kwargs", {}), given.get("config_kwargs", {}).get("s3", {})
-    settings: dict[str, str] = {}
+    client, settings = given.get("client_kwargs", {}), dict[str, str]()
     if client.get("endpoint_url"):
         settings["endpoint"] = client["endpoint_url"]
-        is_virtual = style.get("addressing_style") == "virtual"
-        settings["path.style.access"] = "false" if is_virtual else "true"
+        settings["path.style.access"] = "false" if given.get("is_virtual") else "true"
     if client.get("region_name"):
         settings["endpoint.region"] = client["region_name"]
     kind, _, name = (options.credentials_name(url) or "").partition(":")

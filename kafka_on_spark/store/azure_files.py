@@ -2,19 +2,23 @@
 one request for each question. It is imported where Azure is used.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from adlfs import AzureBlobFileSystem
-from azure.core.credentials import AzureSasCredential
+from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.blob.aio import BlobServiceClient
 
-SECONDS: Final = 60.0
-"""How long a connection or an answer may take: botocore's default."""
-
-RETRIES: Final = 4
-_BACKOFF: Final = {"initial_backoff": 1, "increment_base": 2, "random_jitter_range": 1}
-"""Waits of 1, 3, 5 and 9 s, more or less. The client's own of 15 s and more outlast a call."""
+SETTINGS: Final = {
+    "read_timeout": 60.0,  # botocore's
+    "connection_timeout": 60.0,
+    # Waits of 1, 3, 5 and 9 s, more or less. The client's own of 15 s and more outlast a call.
+    "retry_total": 4,
+    "initial_backoff": 1,
+    "increment_base": 2,
+    "random_jitter_range": 1,
+}
 
 
 class AzureFiles(AzureBlobFileSystem):  # type: ignore[misc]  # it has no types
@@ -25,30 +29,18 @@ class AzureFiles(AzureBlobFileSystem):  # type: ignore[misc]  # it has no types
     """
 
     def __init__(
-        self,
-        *,
-        endpoint_url: str = "",
-        read_timeout: float = SECONDS,
-        connect_timeout: float = SECONDS,
-        max_retries: int = RETRIES,
-        **given: Any,
+        self, *, endpoint_url: str = "", settings: Mapping[str, Any] | None = None, **given: Any
     ) -> None:
         self._endpoint = endpoint_url
         self._account = given.get("account_name")
-        self._settings = {
-            "read_timeout": read_timeout,
-            "connection_timeout": connect_timeout,
-            "retry_total": max_retries,
-            **_BACKOFF,
-        }
+        self._settings = {**SETTINGS, **(settings or {})}
         super().__init__(**given)
 
     def do_connect(self) -> None:
         """Make the client."""
-        if self.connection_string is not None:
-            client = BlobServiceClient.from_connection_string(
-                self.connection_string, **self._settings
-            )
+        text, account, credential = self.connection_string, self.account_name, self.credential
+        if text is not None:
+            client = BlobServiceClient.from_connection_string(text, **self._settings)
             if self._account not in (None, client.account_name):
                 raise ValueError(
                     f"the connection string is of the account {client.account_name}, and the URL"
@@ -56,17 +48,13 @@ class AzureFiles(AzureBlobFileSystem):  # type: ignore[misc]  # it has no types
                 )
             self.service_client = client
             return
-        if self.account_name is None:
-            raise ValueError(
-                "no account is given: give account_name, connection_string, or a URL such as"
-                " abfss://container@account.dfs.core.windows.net/…"
-            )
-        credential: Any = self.credential
+        if account is None:
+            raise ValueError("no account is given: give account_name, or a connection_string")
         if credential is None and self.account_key is not None:
-            credential = {"account_name": self.account_name, "account_key": self.account_key}
+            credential = AzureNamedKeyCredential(account, self.account_key)
         elif credential is None and self.sas_token is not None:
             credential = AzureSasCredential(self.sas_token)
-        host = self._endpoint or f"{self.account_name}.blob.core.windows.net"
+        host = self._endpoint or f"{account}.blob.core.windows.net"
         url = host if "://" in host else f"https://{host}"
         self.service_client = BlobServiceClient(url, credential=credential, **self._settings)
 
@@ -78,13 +66,8 @@ class AzureFiles(AzureBlobFileSystem):  # type: ignore[misc]  # it has no types
                 found = await blob.get_blob_properties()
         except ResourceNotFoundError as error:
             raise FileNotFoundError(path) from error
-        return {
-            "name": f"{container}/{name}",
-            "type": "file",
-            "size": found.size,
-            "etag": found.etag,
-            "last_modified": found.last_modified,
-        }
+        info: dict[str, Any] = (await self._details([found]))[0]
+        return info
 
     async def _ls(self, path: str, detail: bool = False, **kwargs: Any) -> list[Any]:
         """Return what is in a folder."""
@@ -97,8 +80,5 @@ class AzureFiles(AzureBlobFileSystem):  # type: ignore[misc]  # it has no types
             raise FileNotFoundError(path) from error
         if not found:
             raise FileNotFoundError(path)
-        entries = [
-            {"name": f"{container}/{each.name}".rstrip("/"), "size": each.get("size")}
-            for each in found
-        ]
-        return entries if detail else sorted(each["name"] for each in entries)
+        entries: list[dict[str, Any]] = await self._details(found)
+        return entries if detail else [each["name"] for each in entries]

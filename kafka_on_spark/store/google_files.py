@@ -3,6 +3,7 @@ look. It is imported where that store is used.
 """
 
 import logging
+from collections.abc import Mapping
 from errno import ENOENT
 from typing import Any, Final
 
@@ -15,8 +16,8 @@ from gcsfs.core import GCSFileSystem
 # It prints what it also raises, a 416 of an empty object too, where nobody has set up logging.
 logging.getLogger("gcsfs").addHandler(logging.NullHandler())
 
-SECONDS: Final = 60.0
-"""How long a connection or an answer may take: botocore's default."""
+TIMES: Final = {"sock_connect": 60.0, "sock_read": 60.0}
+"""How long a connection or an answer may take, seconds: as botocore's."""
 
 
 class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
@@ -25,14 +26,17 @@ class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
     def __init__(
         self,
         *,
-        endpoint_url: str | None = None,
-        read_timeout: float = SECONDS,
-        connect_timeout: float = SECONDS,
+        token: str | None = None,
+        key_file: Mapping[str, str] | None = None,
+        anon: bool = False,
+        endpoint_url: str = "",
+        times: Mapping[str, float] | None = None,
         **given: Any,
     ) -> None:
         super().__init__(
-            endpoint_url=endpoint_url and endpoint_url.rstrip("/"),
-            requests_timeout=ClientTimeout(sock_connect=connect_timeout, sock_read=read_timeout),
+            token=key_file or ("anon" if anon else token),
+            endpoint_url=endpoint_url.rstrip("/"),
+            requests_timeout=ClientTimeout(**{**TIMES, **(times or {})}),
             **given,
         )
 

@@ -66,8 +66,16 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
     up. What is put is small, so nothing is saved by asking first.
     """
 
-    def __init__(self, *, config_kwargs: Mapping[str, Any] | None = None, **given: Any) -> None:
+    def __init__(
+        self,
+        *,
+        config_kwargs: Mapping[str, Any] | None = None,
+        is_virtual: bool = False,
+        **given: Any,
+    ) -> None:
         config = {**(config_kwargs or {}), "http_session_cls": _Session}
+        if is_virtual:  # buckets in host names
+            config["s3"] = {"addressing_style": "virtual"}
         super().__init__(config_kwargs=config, **given)
 
     async def set_session(self, refresh: bool = False, kwargs: Any = None) -> Any:

@@ -108,7 +108,7 @@ def _from_environment(prefix: str, url: str) -> dict[str, str]:
         for name, text in os.environ.items()
         if name.startswith(start) and text
         # Others may set variables that begin so, such as Kubernetes for a service's name.
-        if _is_known(option := name.removeprefix(start).lower()) or _is_stores(option)
+        if _is_option(option := name.removeprefix(start).lower())
     }
     _check_known(found)
     if not found:
@@ -212,8 +212,9 @@ EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
-_TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
-_FALSE: Final = frozenset({"0", "false", "off", "no", "n"})
+_FLAGS: Final = dict.fromkeys(("1", "true", "on", "yes", "y"), True) | dict.fromkeys(
+    ("0", "false", "off", "no", "n"), False
+)
 
 
 def _seconds(text: str) -> float:
@@ -224,9 +225,10 @@ def _seconds(text: str) -> float:
 
 
 def _flag(text: str) -> bool:
-    if text.strip().lower() not in _TRUE | _FALSE:
+    found = _FLAGS.get(text.strip().lower())
+    if found is None:
         raise ValueError(f"can't be {text!r}: give true or false")
-    return text.strip().lower() in _TRUE
+    return found
 
 
 def _count(text: str) -> int:
@@ -242,112 +244,92 @@ def _json(text: str) -> Any:
         raise ValueError("is no JSON: give the text of a key file") from None
 
 
-def _anonymous(text: str) -> str | None:
-    return "anon" if _flag(text) else None
-
-
-def _addressing(text: str) -> str:
-    return "virtual" if _flag(text) else "path"
-
-
-_Row = tuple[str, Callable[[str], Any]]
-"""Where an option goes in the arguments of a client, with dots between, and what it becomes there;
-"": it changes nothing, and is taken since it is in use."""
-
-_TIMES: Final[Mapping[str, _Row]] = {
-    "timeout": ("read_timeout", _seconds),
-    "connect_timeout": ("connect_timeout", _seconds),
+_KINDS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "anon": _flag,
+    "requester_pays": _flag,
+    "is_virtual": _flag,
+    "max_attempts": _count,
+    "retry_total": _count,
+    "read_timeout": _seconds,
+    "connect_timeout": _seconds,
+    "connection_timeout": _seconds,
+    "sock_read": _seconds,
+    "sock_connect": _seconds,
+    "key_file": _json,
 }
-_EVERYWHERE: Final[Mapping[str, _Row]] = {
-    CREDENTIALS: ("", str),
-    "allow_http": ("", str),  # each endpoint says it by itself
-    "conditional_put": ("", str),  # `check_safe` allows one value of these
-    "allow_unsafe_rename": ("", str),
-    "mount_allow_unsafe_rename": ("", str),
-}
+"""What the text becomes at a place of a client's arguments; at all others it stays one."""
 
-# fsspec's names come first, then those of the store's own variables and of other clients; of two
-# for one place the later row counts.
-_S3: Final[Mapping[str, _Row]] = {
-    "key": ("key", str),
-    "secret": ("secret", str),
-    "token": ("token", str),
-    "anon": ("anon", _flag),
-    "endpoint_url": ("client_kwargs.endpoint_url", str),
-    "region_name": ("client_kwargs.region_name", str),
-    "requester_pays": ("requester_pays", _flag),
-    **{name: (f"config_kwargs.{place}", kind) for name, (place, kind) in _TIMES.items()},
-    "access_key_id": ("key", str),
-    "secret_access_key": ("secret", str),
-    "session_token": ("token", str),
-    "skip_signature": ("anon", _flag),
-    "endpoint": ("client_kwargs.endpoint_url", str),
-    "endpoint_url_s3": ("client_kwargs.endpoint_url", str),
-    "default_region": ("client_kwargs.region_name", str),
-    "region": ("client_kwargs.region_name", str),
-    "max_retries": ("config_kwargs.retries.max_attempts", _count),
-    "virtual_hosted_style_request": ("config_kwargs.s3.addressing_style", _addressing),
-    "profile": ("", str),  # `resolve_credentials` reads it
-    "s3_allow_unsafe_rename": ("", str),
-    "s3_locking_provider": ("", str),
+# By places in the arguments of a store's client, with dots between, the options that go there:
+# fsspec's names, those of the store's own variables and of other clients; the last given counts.
+_S3: Final = {
+    "key": "key access_key_id",
+    "secret": "secret secret_access_key",
+    "token": "token session_token",
+    "anon": "anon skip_signature",
+    "client_kwargs.endpoint_url": "endpoint_url endpoint",
+    "client_kwargs.region_name": "region_name default_region region",
+    "config_kwargs.read_timeout": "timeout",
+    "config_kwargs.connect_timeout": "connect_timeout",
+    "config_kwargs.retries.max_attempts": "max_retries",
+    "is_virtual": "virtual_hosted_style_request",
+    "requester_pays": "requester_pays",
+    # `resolve_credentials` reads the first, `check_safe` allows one value of the others.
+    "": "profile s3_allow_unsafe_rename s3_locking_provider",
 }
-_AZURE: Final[Mapping[str, _Row]] = {
-    "account_name": ("account_name", str),
-    "account_key": ("account_key", str),
-    "connection_string": ("connection_string", str),
-    "sas_token": ("sas_token", str),
-    "client_id": ("client_id", str),
-    "client_secret": ("client_secret", str),
-    "tenant_id": ("tenant_id", str),
-    "anon": ("anon", _flag),
-    "account_host": ("endpoint_url", str),
-    "endpoint_url": ("endpoint_url", str),
-    **_TIMES,
-    "access_key": ("account_key", str),
-    "master_key": ("account_key", str),
-    "sas_key": ("sas_token", str),
-    "authority_id": ("tenant_id", str),
-    "skip_signature": ("anon", _flag),
-    "endpoint": ("endpoint_url", str),
-    "max_retries": ("max_retries", _count),
+_AZURE: Final = {
+    "account_name": "account_name",
+    "account_key": "account_key access_key master_key",
+    "connection_string": "connection_string",
+    "sas_token": "sas_token sas_key",
+    "client_id": "client_id",
+    "client_secret": "client_secret",
+    "tenant_id": "tenant_id authority_id",
+    "anon": "anon skip_signature",
+    "endpoint_url": "account_host endpoint_url endpoint",
+    "settings.read_timeout": "timeout",
+    "settings.connection_timeout": "connect_timeout",
+    "settings.retry_total": "max_retries",
 }
-_GOOGLE: Final[Mapping[str, _Row]] = {
-    "token": ("token", str),
-    "anon": ("token", _anonymous),
-    "endpoint_url": ("endpoint_url", str),
-    "project": ("project", str),
-    "requester_pays": ("requester_pays", _flag),
-    **_TIMES,
-    "application_credentials": ("token", str),
-    "service_account_path": ("token", str),
-    "service_account": ("token", str),
-    "service_account_key": ("token", _json),
-    "skip_signature": ("token", _anonymous),
-    "base_url": ("endpoint_url", str),
-    "storage_emulator_host": ("endpoint_url", str),
+_GOOGLE: Final = {
+    "token": "token application_credentials service_account_path service_account",
+    "key_file": "service_account_key",
+    "anon": "anon skip_signature",
+    "endpoint_url": "endpoint_url base_url storage_emulator_host",
+    "project": "project",
+    "requester_pays": "requester_pays",
+    "times.sock_read": "timeout",
+    "times.sock_connect": "connect_timeout",
 }
+_IDLE: Final = (
+    f"{CREDENTIALS} allow_http conditional_put allow_unsafe_rename mount_allow_unsafe_rename"
+)
+"""Options of all stores that go nowhere: an endpoint says by itself whether it is HTTP."""
+
+
+def _places(table: Mapping[str, str]) -> dict[str, str]:
+    """Return the place of each option of a store."""
+    places = (*table.items(), ("", _IDLE))
+    return {name: place for place, names in places for name in names.split()}
+
 
 _STORES: Final = {
-    "s3fs": ("S3", re.compile("^aws_"), {**_S3, **_EVERYWHERE}),
-    "adlfs": ("Azure", re.compile("^azure_(storage_)?"), {**_AZURE, **_EVERYWHERE}),
-    "gcsfs": ("Google", re.compile("^google_"), {**_GOOGLE, **_EVERYWHERE}),
+    "s3fs": ("S3", re.compile("^aws_"), _places(_S3)),
+    "adlfs": ("Azure", re.compile("^azure_(storage_)?"), _places(_AZURE)),
+    "gcsfs": ("Google", re.compile("^google_"), _places(_GOOGLE)),
 }
-"""By package: what a store is called, what its options may begin with, and its options."""
+"""By package: what a store is called, what its options may begin with, and their places."""
 
 
-def _rows(package: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return those of `options` that a store obeys, by the names of its rows."""
-    _, prefix, rows = _STORES[package]
+def _own(package: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return those of `options` that a store obeys, by names without what they may begin with."""
+    _, prefix, places = _STORES[package]
     short = {prefix.sub("", name.lower()): text for name, text in options.items()}
-    return {name: short[name] for name in rows if name in short}
+    return {name: short[name] for name in places if name in short}
 
 
-def _is_known(name: str) -> bool:
-    return any(_rows(package, {name: ""}) for package in _STORES)
-
-
-def _is_stores(name: str) -> bool:
-    return any(prefix.match(name) for _, prefix, _ in _STORES.values())
+def _is_option(name: str) -> bool:
+    """Return whether a name is an option of some store, or begins as if it were one."""
+    return any(name in places or prefix.match(name) for _, prefix, places in _STORES.values())
 
 
 def _check_known(options: Iterable[str], url: str | None = None) -> None:
@@ -359,9 +341,9 @@ def _check_known(options: Iterable[str], url: str | None = None) -> None:
     package = PACKAGES.get(url.partition(":")[0]) if url is not None else None
     packages = list(_STORES) if package is None else [package]
     for name in options:
-        if not any(_rows(each, {name: ""}) for each in packages):
-            rows = [row for each in packages for row in _STORES[each][2].items()]
-            obeyed = dict.fromkeys(row for row, (place, _) in rows if place)
+        if not any(_own(each, {name: ""}) for each in packages):
+            places = [item for each in packages for item in _STORES[each][2].items()]
+            obeyed = dict.fromkeys(option for option, place in places if place)
             stores = " or ".join(_STORES[each][0] for each in packages)
             raise InvalidRequestError(
                 f"the storage option {name} is none of {stores}, so nothing would obey it: give"
@@ -377,18 +359,17 @@ def client_options(url: str, options: Mapping[str, str]) -> dict[str, Any]:
     """
     package = PACKAGES[urlsplit(url).scheme]
     result: dict[str, Any] = {"use_listings_cache": False}
-    for name, text in _rows(package, options).items():
-        place, convert = _STORES[package][2][name]
+    for name, text in _own(package, options).items():
+        *above, last = _STORES[package][2][name].split(".")
         try:
-            value = convert(text)
+            value = _KINDS.get(last, str)(text)
         except ValueError as error:
             raise InvalidRootError(f"the storage option {name} {error}") from None
-        *above, last = place.split(".")
         within = result
         for each in above:
             within = within.setdefault(each, {})
-        if last and value is not None:
-            within[last] = value
+        within[last] = value
+    result.pop("", None)
     return result | _account_in(url, result)
 
 
