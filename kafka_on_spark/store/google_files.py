@@ -44,6 +44,13 @@ class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
         """Return what is known of an object."""
         return await self._get_object(self._strip_protocol(path))
 
+    async def _find(self, path: str, *given: Any, **kwargs: Any) -> list[str]:
+        """Return what is below a folder: the gcsfs of 2025.3 has `rm` of one that is gone delete
+        all whose names begin so."""
+        path = self._strip_protocol(path).rstrip("/")
+        found = await super()._find(path, *given, **kwargs)
+        return [each for each in found if each == path or each.startswith(f"{path}/")]
+
     async def _call(self, *given: Any, **kwargs: Any) -> Any:
         """Do as gcsfs does; what it raises of a 403 is an OSError like any other, and of a 404 the
         address alone."""
