@@ -32,6 +32,8 @@ ALLOWED = {
     ],
     "click": ["CommandLine.get_command", "CommandLine.invoke"],
     "aiobotocore": ["_Session._get_session"],
+    "adlfs": ["AzureFiles._info", "AzureFiles._ls", "AzureFiles.do_connect"],
+    "gcsfs": ["GoogleFiles._find", "GoogleFiles._info"],
     "s3fs": ["S3Files._call_s3", "S3Files._info", "S3Files._ls", "S3Files.set_session"],
     "Python: imports, logging": ["TextFormatter.formatMessage", "_WithoutPandas.find_spec"],
     "uvicorn": ["HttpServer.capture_signals", "HttpServer.main_loop"],

@@ -122,14 +122,17 @@ def prepare_roots(
     check_brokers(roots, racks)
     check_mode(mode)
     check_roots_apart(metadata_root, roots)
-    metadata_roots = roots_in(metadata_root)
+    metadata_roots, new = roots_in(metadata_root), []
     for root in metadata_roots:
         with reporting_as_invalid_root(root):
             if read_identity(root, options) is None:
                 check_unnamed(root, options)
+                new.append(root)
     found = [check_free(root, broker_id, options) for broker_id, root in roots.items()]
     for root in (*metadata_roots, *roots.values()):
         create_root(root, mode)
+    for root in new:
+        check_conditional_puts(root, options)
     log = create_metadata_log(
         metadata_root,
         options,

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.log.view_table import hadoop_url
-from kafka_on_spark.store.storage_options import StorageOptions
+from kafka_on_spark.store.storage_options import StorageOptions, client_options
 
 _PACKAGES: Final = {
     "s3a": "org.apache.hadoop:hadoop-aws",
@@ -31,9 +31,6 @@ _PACKAGES: Final = {
 """Hadoop's own, which go with one version of it."""
 
 PROFILE_PROVIDER: Final = "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"
-_ENDPOINTS: Final = ("aws_endpoint_url", "endpoint_url", "aws_endpoint", "endpoint")
-_REGIONS: Final = ("aws_region", "region", "aws_default_region", "default_region")
-_VIRTUAL: Final = ("aws_virtual_hosted_style_request", "virtual_hosted_style_request")
 
 _INSTEAD: Final = 'or read with format("kafka_on_spark"), which needs neither'
 _REASON_LETTERS_MAX: Final = 400
@@ -145,25 +142,18 @@ def hadoop_options(urls: Iterable[str], options: StorageOptions) -> dict[str, st
 
 
 def _bucket_settings(url: str, options: StorageOptions) -> dict[str, str]:
-    given = {name.lower(): text for name, text in options.for_url(url).items()}
-    settings: dict[str, str] = {}
-    endpoint = _first(given, _ENDPOINTS)
-    if endpoint is not None:
-        settings["endpoint"] = endpoint
-        is_virtual = (_first(given, _VIRTUAL) or "").lower() in ("1", "true", "on", "yes", "y")
-        settings["path.style.access"] = "false" if is_virtual else "true"
-    region = _first(given, _REGIONS)
-    if region is not None:
-        settings["endpoint.region"] = region
+    given = client_options(url, options.for_url(url))
+    client, settings = given.get("client_kwargs", {}), dict[str, str]()
+    if client.get("endpoint_url"):
+        settings["endpoint"] = client["endpoint_url"]
+        settings["path.style.access"] = "false" if given.get("is_virtual") else "true"
+    if client.get("region_name"):
+        settings["endpoint.region"] = client["region_name"]
     kind, _, name = (options.credentials_name(url) or "").partition(":")
     if kind == "profile":
         settings["aws.credentials.provider"] = PROFILE_PROVIDER
         settings["auth.profile.name"] = name
     return settings
-
-
-def _first(given: dict[str, str], names: Iterable[str]) -> str | None:
-    return next((given[name] for name in names if given.get(name)), None)
 
 
 def is_by_spark_submit() -> bool:

@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -508,6 +508,21 @@ def extend_deadline(seconds: float) -> None:
     call = _current.call
     if call is not None and call.until is not None:
         call.until = time.monotonic() + seconds
+
+
+@contextmanager
+def untimed() -> Iterator[None]:
+    """Take what the block does, such as an import, out of the time of the current step."""
+    call, began = _current.call, time.monotonic()
+    until = None if call is None else call.until
+    if call is None or until is None:
+        yield
+        return
+    call.until = None
+    try:
+        yield
+    finally:
+        call.until = until + time.monotonic() - began
 
 
 class RootLock:

@@ -99,6 +99,12 @@ def is_denied(error: BaseException) -> bool:
     return any(_is_denied(each) for each in _chain(error))
 
 
+def is_busy(error: BaseException) -> bool:
+    """Return whether a store answered that it can't now: it throttles, or fails."""
+    statuses = [_status(each) or 0 for each in _chain(error)]
+    return any(each == 429 or each >= 500 for each in statuses)
+
+
 def _is_read_only(error: BaseException) -> bool:
     return isinstance(error, RootReadOnlyError) or getattr(error, "errno", None) == errno.EROFS
 
@@ -142,9 +148,24 @@ def _status(error: BaseException) -> int | None:
 
 
 def reason(error: BaseException, options: StorageOptions | None = None) -> str:
-    """Return the error's text on one line, without secrets."""
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror
-    else:
-        text = " ".join(str(error).split()) or type(error).__name__
+    """Return the error's text on one line, without secrets; of a store's answer, what it says."""
+    chain = () if isinstance(error, KafkaOnSparkError) else _chain(error)
+    text = next(filter(None, map(_stores_words, chain)), None)
+    if text is None:
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    text = " ".join(text.split()) or type(error).__name__
     return text if options is None else options.redact(text)
+
+
+def _stores_words(error: BaseException) -> str | None:
+    """Return what a store said, and its code for it; None if this error of its client does not
+    tell. s3fs puts the system's words in their place, and Azure's client adds all else there is."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):  # botocore
+        found = response.get("Error", {})
+        code, said = found.get("Code"), str(found.get("Message", ""))
+    else:
+        code, said = getattr(error, "error_code", None), str(error).partition("\n")[0]
+    name = str(getattr(code, "value", code or ""))
+    # A HEAD has no body: its code is the number alone.
+    return f"{said} ({name})".strip() if name and not name.isdecimal() else None

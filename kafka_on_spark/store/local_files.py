@@ -65,8 +65,8 @@ UNCOMPRESSED_BYTES_MAX: Final = 2**32 + 2**28
 megabyte."""
 
 FLUSHES: Final = Counts(SystemClock().precise_ms)
-"""How long this process's flushes of local disks took, for all clusters that it has opened: a disk
-does not know for whom it flushes."""
+"""How long this process's flushes of local disks took, and how many checkpoints failed, for all
+clusters that it has opened: a disk and a table do not know for whom."""
 
 _WRITE_BYTES: Final = 2**24
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

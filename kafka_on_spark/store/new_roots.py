@@ -60,7 +60,6 @@ def prepare_root(
         create_root(root)
         found = read_identity(root, options)
         if found is None:
-            put_and_delete(root, options)
             check_conditional_puts(root, options)
             directory_id = DirectoryId(uuid4().hex)
             obeyed = tuple(metadata_roots)
@@ -167,7 +166,8 @@ def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
 
 
 def check_conditional_puts(root: str, options: StorageOptions) -> None:
-    """Put one file twice, then race commits for one version of a scratch table, `RACES` times.
+    """Put a file, put another one twice, then race commits for one version of a scratch table,
+    `RACES` times.
 
     Exactly one racer may win each time. The double put finds a store that ignores the condition,
     the races find one that checks it and writes in two steps.
@@ -178,6 +178,9 @@ def check_conditional_puts(root: str, options: StorageOptions) -> None:
     scratch = f"{root}/_race-{uuid4().hex}"
     schema = pa.schema([("base_offset", pa.int64())])
     try:
+        put_and_delete(
+            root, options
+        )  # one that takes no writes fails here, and is not asked for long
         DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
         if not _is_second_put_refused(scratch, options):
             raise InvalidRootError(

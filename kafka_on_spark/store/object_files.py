@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.store.deadlines import LONG, SHORT, extend_deadline
-from kafka_on_spark.store.error_translation import ABSENT
+from kafka_on_spark.store.error_translation import ABSENT, is_busy
 from kafka_on_spark.store.local_files import check_size
 
 FETCH_BYTES: Final = 2**25
@@ -100,9 +100,12 @@ class ObjectFiles:
             content: bytes = self.store.cat_file(path, start=0, end=count)
         except ABSENT:
             raise
-        except Exception:
+        except Exception as error:
             # No store returns a range of an empty object, and each says so by an error of its own:
-            # whatever it is, it is raised unless the object is there and empty.
+            # whatever it is, it is raised unless the object is there and empty. A store that is
+            # busy was asked for long, and is not asked again.
+            if is_busy(error):
+                raise
             if self.store.info(path)["size"] != 0:
                 raise
             return b""

@@ -1,16 +1,18 @@
 """Roots: reads, writes, lists and flushes files on them, on disks and object stores alike."""
 
+import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from kafka_on_spark.base.errors import InvalidRootError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.counts import RequestKind, count_request
-from kafka_on_spark.store.deadlines import LONG, SHORT, Limit, within
+from kafka_on_spark.store.deadlines import LONG, SHORT, Limit, untimed, within
 from kafka_on_spark.store.deadlines import is_local as is_local
 from kafka_on_spark.store.error_translation import ABSENT, storage_error
 from kafka_on_spark.store.local_files import (
@@ -20,7 +22,7 @@ from kafka_on_spark.store.local_files import (
 )
 from kafka_on_spark.store.object_files import ObjectFiles, ObjectStamp
 from kafka_on_spark.store.root_urls import normalize as normalize
-from kafka_on_spark.store.storage_options import PACKAGES, client_options
+from kafka_on_spark.store.storage_options import EXTRAS, PACKAGES, client_options
 from kafka_on_spark.store.storage_options import StorageOptions as StorageOptions
 
 T = TypeVar("T")
@@ -30,6 +32,10 @@ DELETE_SECONDS: Final = 600.0
 
 READ_AT_ONCE: Final = 64
 """Files whose bytes a store is asked for at once."""
+
+CLIENTS_MAX: Final = 32
+"""File systems that a process keeps, each with a client and its connections. One is of one set of
+keys, and temporary keys become others each hour."""
 
 FileStamp = tuple[object, ...] | ObjectStamp
 """What tells a file from another one of its name: inode, time and size; on a store the ETag, and
@@ -45,28 +51,46 @@ _ANSWERS: Final[_Errors] = (*_OURS, *ABSENT)
 
 
 def filesystem(url: str, options: StorageOptions) -> Any:
-    """Return fsspec's file system of a store, for `url`.
+    """Return fsspec's file system of a store, for `url`: one for all who give the same.
 
     Raises:
-        InvalidRootError: The package that it needs is not installed.
+        InvalidRootError: The package that it needs is not installed, or an option has a value that
+            it can't have.
     """
-    # In the function: roots on local disks hardly need fsspec, and every process of Spark would
-    # import it when a query starts. It can move up once its import is cheap.
-    import fsspec
-
-    scheme = urlsplit(url).scheme
-    given = client_options(scheme, options.for_url(url))
+    package = PACKAGES[urlsplit(url).scheme]
     try:
-        if scheme in ("s3", "s3a"):
-            from kafka_on_spark.store.s3_files import s3_files
-
-            return s3_files(given)
-        return fsspec.filesystem(scheme, **given)
+        with untimed():  # an import takes seconds, and says nothing about the root
+            client = _client_of(package)
     except ImportError as error:
         raise InvalidRootError(
-            f"the root {url} needs the package {PACKAGES[scheme]}, which is not installed: install"
-            f" it, on executors too ({' '.join(str(error).split())})"
+            f"the root {url} needs the package {package}, which is not installed: install"
+            f" kafka_on_spark[{EXTRAS[package]}], on executors too"
+            f" ({' '.join(str(error).split())})"
         ) from None
+    given = client_options(url, options.for_url(url))
+    return _made(client, json.dumps(given, sort_keys=True), os.getpid())
+
+
+def _client_of(package: str) -> Any:
+    if package == "s3fs":
+        from kafka_on_spark.store.s3_files import S3Files
+
+        return S3Files
+    if package == "gcsfs":
+        from kafka_on_spark.store.google_files import GoogleFiles
+
+        return GoogleFiles
+    from kafka_on_spark.store.azure_files import AzureFiles
+
+    return AzureFiles
+
+
+@lru_cache(maxsize=CLIENTS_MAX)
+def _made(client: Any, given: str, _pid: int) -> Any:
+    # A forked child has others than its parent: the threads that these need are the parent's.
+    # fsspec's own cache keeps each that there ever was; of these, those used longest ago are closed
+    # once nobody uses them.
+    return client(**json.loads(given), skip_instance_cache=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +248,11 @@ class RootFiles:
             return None if is_local(path) else self._own(path, content)
         except KafkaStorageError:
             # Not every store says that the condition was the reason.
-            if is_local(path) or self.size(path) is None:
-                raise
-            return self._own(path, content)
+            if not is_local(path):
+                with suppress(KafkaStorageError):  # of two failures the put's says more
+                    if self.size(path) is not None:
+                        return self._own(path, content)
+            raise
 
     def _own(self, path: str, content: bytes) -> FileStamp | None:
         is_own = self.size(path) == len(content) and self.read(path, len(content)) == content

@@ -2,14 +2,11 @@
 where S3 is used.
 """
 
-import json
-import os
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Any, Final
 
 from aiobotocore.httpsession import AIOHTTPSession
@@ -36,10 +33,6 @@ KINDS: Final[Mapping[str, RequestKind]] = {
 # What each bucket's store said the time was, and when by this process's clock. A module global: a
 # store's clock is one, whichever client asks.
 _told: Final[dict[str, tuple[str, int]]] = {}
-
-CLIENTS_MAX: Final = 32
-"""File systems that a process keeps, each with a client and its connections. One is of one set of
-keys, and temporary keys become others each hour."""
 
 
 @dataclass(slots=True)
@@ -72,6 +65,18 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
     without any limit: a store that hangs then holds a commit until the call to its root is given
     up. What is put is small, so nothing is saved by asking first.
     """
+
+    def __init__(
+        self,
+        *,
+        config_kwargs: Mapping[str, Any] | None = None,
+        is_virtual: bool = False,
+        **given: Any,
+    ) -> None:
+        config = {**(config_kwargs or {}), "http_session_cls": _Session}
+        if is_virtual:  # buckets in host names
+            config["s3"] = {"addressing_style": "virtual"}
+        super().__init__(config_kwargs=config, **given)
 
     async def set_session(self, refresh: bool = False, kwargs: Any = None) -> Any:
         """Return the client, made if there is none."""
@@ -118,23 +123,6 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
         if sending.count > 1 and method == "put_object":
             answer.pop("ETag", None)
         return answer
-
-
-def s3_files(given: Mapping[str, Any]) -> S3Files:
-    """Return the file system for `client_options`, one for all who give the same.
-
-    Of those used longest ago, no more is kept: they are closed once nobody uses them.
-    """
-    return _s3_files(json.dumps(given, sort_keys=True), os.getpid())
-
-
-@lru_cache(maxsize=CLIENTS_MAX)
-def _s3_files(given: str, _pid: int) -> S3Files:
-    # A forked child has others than its parent: the threads that these need are the parent's.
-    # fsspec's own cache keeps each that there ever was.
-    options = json.loads(given)
-    config = {**options.pop("config_kwargs", {}), "http_session_cls": _Session}
-    return S3Files(**options, config_kwargs=config, skip_instance_cache=True)
 
 
 def _count_request(request: Any, event_name: str, **others: Any) -> None:

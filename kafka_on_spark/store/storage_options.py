@@ -1,4 +1,5 @@
-"""Holds storage options: credentials and endpoints of roots, given once, as delta-rs names them.
+"""Holds storage options: credentials, endpoints and times of roots, by fsspec's names or those of a
+store's own variables.
 
 Their values are never written to a table, a log line or an error: the class that carries them shows
 names only. Credentials may be named, ``profile:NAME`` or ``env:PREFIX``: a name can be shown,
@@ -10,9 +11,10 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.store.deadlines import is_local
@@ -33,6 +35,9 @@ _FILES: Final = {
     "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
 }
 """The variables that name the files of profiles, and where these are without."""
+
+
+_AZURE_IDENTITY: Final = ("connection_string", "account_key", "sas_token", "client_id")
 
 
 def check_name(name: object, what: str) -> None:
@@ -83,23 +88,29 @@ def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
-    # delta-rs takes a missing token from the environment: that would mix two sets of credentials.
-    given = _short(options)
-    has_own = "access_key_id" not in given or "session_token" in given or "token" in given
-    if not has_own and os.environ.get("AWS_SESSION_TOKEN"):
+    # Azure's client takes what is missing from its variables: that would mix two sets of
+    # credentials. The others take all from there, or nothing.
+    if PACKAGES[urlsplit(url).scheme] != "adlfs":
+        return
+    given = client_options(url, options)
+    mixed = [each for each in _AZURE_IDENTITY if os.environ.get(f"AZURE_STORAGE_{each.upper()}")]
+    if given.keys() & {*_AZURE_IDENTITY, "anon"} and (others := set(mixed) - given.keys()):
         raise KafkaStorageError(
-            f"the environment's AWS_SESSION_TOKEN would be sent to {url} with the credentials"
-            f" {name}: unset it, or give them a token of their own"
+            f"the environment's AZURE_STORAGE_{min(others).upper()} would be used for {url} with"
+            f" the credentials {name}: unset it"
         )
 
 
 def _from_environment(prefix: str, url: str) -> dict[str, str]:
     start = f"{prefix}_"
     found = {
-        name.removeprefix(start).lower(): text
+        option: text
         for name, text in os.environ.items()
         if name.startswith(start) and text
+        # Others may set variables that begin so, such as Kubernetes for a service's name.
+        if _is_option(option := name.removeprefix(start).lower())
     }
+    _check_known(found)
     if not found:
         raise KafkaStorageError(
             f"{url} has the credentials env:{prefix}, and no variable of this process begins with"
@@ -194,83 +205,185 @@ PACKAGES: Final = {
     "abfs": "adlfs",
     "abfss": "adlfs",
 }
-"""The schemes that both delta-rs and fsspec know, and the package that fsspec needs."""
+"""The schemes of stores, and the package of each one's client, which is fsspec's."""
+
+EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+"""Our extra that brings each of these packages."""
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_FLAGS: Final = dict.fromkeys(("1", "true", "on", "yes", "y"), True) | dict.fromkeys(
+    ("0", "false", "off", "no", "n"), False
+)
 
-# object_store's names of options (AmazonS3ConfigKey, GoogleConfigKey, AzureConfigKey) without the
-# prefix that each may have, and fsspec's; of two for one the last counts.
-_PREFIX: Final = re.compile("^(aws|google|azure(_storage)?)_")
+
+def _seconds(text: str) -> float:
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"can't be {text!r}: give a duration such as '30s'")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _flag(text: str) -> bool:
+    found = _FLAGS.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"can't be {text!r}: give true or false")
+    return found
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(f"can't be {text!r}: give a whole number")
+    return int(text)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # its text is a secret: neither shown nor chained
+        raise ValueError("is no JSON: give the text of a key file") from None
+
+
+_KINDS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "anon": _flag,
+    "requester_pays": _flag,
+    "is_virtual": _flag,
+    "max_attempts": _count,
+    "retry_total": _count,
+    "read_timeout": _seconds,
+    "connect_timeout": _seconds,
+    "connection_timeout": _seconds,
+    "sock_read": _seconds,
+    "sock_connect": _seconds,
+    "key_file": _json,
+}
+"""What the text becomes at a place of a client's arguments; at all others it stays one."""
+
+# By places in the arguments of a store's client, with dots between, the options that go there:
+# fsspec's names, those of the store's own variables and of other clients; the last given counts.
 _S3: Final = {
-    "access_key_id": "key",
-    "secret_access_key": "secret",
-    "session_token": "token",
-    "token": "token",
-}
-_S3_CLIENT: Final = {
-    "endpoint": "endpoint_url",
-    "endpoint_url": "endpoint_url",
-    "default_region": "region_name",
-    "region": "region_name",
-}
-_S3_TIMES: Final = {"timeout": "read_timeout", "connect_timeout": "connect_timeout"}
-_GOOGLE: Final = {
-    "application_credentials": "token",
-    "service_account_path": "token",
-    "service_account": "token",
-    "service_account_key": "token",
+    "key": "key access_key_id",
+    "secret": "secret secret_access_key",
+    "token": "token session_token",
+    "anon": "anon skip_signature",
+    "client_kwargs.endpoint_url": "endpoint_url endpoint",
+    "client_kwargs.region_name": "region_name default_region region",
+    "config_kwargs.read_timeout": "timeout",
+    "config_kwargs.connect_timeout": "connect_timeout",
+    "config_kwargs.retries.max_attempts": "max_retries",
+    "is_virtual": "virtual_hosted_style_request",
+    "requester_pays": "requester_pays",
+    # `resolve_credentials` reads the first, `check_safe` allows one value of the others.
+    "": "profile s3_allow_unsafe_rename s3_locking_provider",
 }
 _AZURE: Final = {
     "account_name": "account_name",
-    "account_key": "account_key",
-    "access_key": "account_key",
-    "master_key": "account_key",
-    "sas_token": "sas_token",
-    "sas_key": "sas_token",
+    "account_key": "account_key access_key master_key",
+    "connection_string": "connection_string",
+    "sas_token": "sas_token sas_key",
     "client_id": "client_id",
     "client_secret": "client_secret",
-    "tenant_id": "tenant_id",
-    "authority_id": "tenant_id",
+    "tenant_id": "tenant_id authority_id",
+    "anon": "anon skip_signature",
+    "endpoint_url": "account_host endpoint_url endpoint",
+    "settings.read_timeout": "timeout",
+    "settings.connection_timeout": "connect_timeout",
+    "settings.retry_total": "max_retries",
 }
+_GOOGLE: Final = {
+    "token": "token application_credentials service_account_path service_account",
+    "key_file": "service_account_key",
+    "anon": "anon skip_signature",
+    "endpoint_url": "endpoint_url base_url storage_emulator_host",
+    "project": "project",
+    "requester_pays": "requester_pays",
+    "times.sock_read": "timeout",
+    "times.sock_connect": "connect_timeout",
+}
+_IDLE: Final = (
+    f"{CREDENTIALS} allow_http conditional_put allow_unsafe_rename mount_allow_unsafe_rename"
+)
+"""Options of all stores that go nowhere: an endpoint says by itself whether it is HTTP."""
 
 
-def _short(options: Mapping[str, str]) -> dict[str, str]:
-    return {_PREFIX.sub("", name.lower()): text for name, text in options.items()}
+def _places(table: Mapping[str, str]) -> dict[str, str]:
+    """Return the place of each option of a store."""
+    places = (*table.items(), ("", _IDLE))
+    return {name: place for place, names in places for name in names.split()}
 
 
-def _renamed(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
-    return {ours: given[name] for name, ours in names.items() if name in given}
+_STORES: Final = {
+    "s3fs": ("S3", re.compile("^aws_"), _places(_S3)),
+    "adlfs": ("Azure", re.compile("^azure_(storage_)?"), _places(_AZURE)),
+    "gcsfs": ("Google", re.compile("^google_"), _places(_GOOGLE)),
+}
+"""By package: what a store is called, what its options may begin with, and their places."""
 
 
-def client_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Return delta-rs's options as fsspec's file system for `scheme` takes them."""
-    given = _short(options)
+def _own(package: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return those of `options` that a store obeys, by names without what they may begin with."""
+    _, prefix, places = _STORES[package]
+    short = {prefix.sub("", name.lower()): text for name, text in options.items()}
+    return {name: short[name] for name in places if name in short}
+
+
+def _is_option(name: str) -> bool:
+    """Return whether a name is an option of some store, or begins as if it were one."""
+    return any(name in places or prefix.match(name) for _, prefix, places in _STORES.values())
+
+
+def _check_known(options: Iterable[str], url: str | None = None) -> None:
+    """Check that a store obeys each option: the one of `url`, or any.
+
+    Raises:
+        InvalidRequestError: There is one that nothing would obey.
+    """
+    package = PACKAGES.get(url.partition(":")[0]) if url is not None else None
+    packages = list(_STORES) if package is None else [package]
+    for name in options:
+        if not any(_own(each, {name: ""}) for each in packages):
+            places = [item for each in packages for item in _STORES[each][2].items()]
+            obeyed = dict.fromkeys(option for option, place in places if place)
+            stores = " or ".join(_STORES[each][0] for each in packages)
+            raise InvalidRequestError(
+                f"the storage option {name} is none of {stores}, so nothing would obey it: give"
+                f" some of {', '.join(obeyed)}"
+            )
+
+
+def client_options(url: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of `url` as the arguments of its store's client.
+
+    Raises:
+        InvalidRootError: One has a value that it can't have.
+    """
+    package = PACKAGES[urlsplit(url).scheme]
     result: dict[str, Any] = {"use_listings_cache": False}
-    if scheme in ("s3", "s3a"):
-        config: dict[str, Any] = {
-            name: _seconds(text) for name, text in _renamed(given, _S3_TIMES).items()
-        }
-        if "max_retries" in given:
-            config["retries"] = {"max_attempts": int(given["max_retries"])}
-        client = _renamed(given, _S3_CLIENT)
-        return result | _renamed(given, _S3) | {"client_kwargs": client, "config_kwargs": config}
-    if scheme != "gs":
-        return result | _renamed(given, _AZURE)
-    found, name = _renamed(given, _GOOGLE), "service_account_key"
-    if name in given:
+    for name, text in _own(package, options).items():
+        *above, last = _STORES[package][2][name].split(".")
         try:
-            found["token"] = json.loads(given[name])
-        except ValueError:  # its text is a secret: neither shown nor chained
-            raise InvalidRootError(f"the storage option google_{name} is no JSON") from None
-    return result | found
+            value = _KINDS.get(last, str)(text)
+        except ValueError as error:
+            raise InvalidRootError(f"the storage option {name} {error}") from None
+        within = result
+        for each in above:
+            within = within.setdefault(each, {})
+        within[last] = value
+    result.pop("", None)
+    return result | _account_in(url, result)
 
 
-def _seconds(duration: str) -> float:
-    found = _DURATION.fullmatch(duration.strip())
-    if found is None:
-        raise InvalidRootError(f"{duration!r} is not a duration: give one such as '30s'")
-    return float(found[1]) * _SECONDS[found[2]]
+def _account_in(url: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the account, and the cloud, that abfss://container@account.dfs.core.windows.net/ has
+    in itself: they win over an account's name in options, which may be meant for other URLs."""
+    host = urlsplit(url).netloc.partition("@")[2]
+    if not host:
+        return {}
+    account, _, cloud = host.partition(".")
+    found = {"account_name": account}
+    if cloud and "endpoint_url" not in options:
+        found["endpoint_url"] = f"{account}.{cloud.replace('dfs.', 'blob.', 1)}"
+    return found
 
 
 # The allowed values of these options: any other value switches the conditional put off.
@@ -286,23 +399,29 @@ _SAFE: Final = {
 _SECRET: Final = re.compile(
     "secret|token|password|sas|access_key(?!_id)|account_key|master_key|connection", re.IGNORECASE
 )
+_SECRET_PARTS: Final = re.compile(
+    "(?:AccountKey|SharedAccessSignature|sig)=([^;&]+)", re.IGNORECASE
+)
+"""Of a connection string, or of a signature: a client may show them alone."""
+
 _LOOKED_UP_MAX: Final = 512
 """Secrets that were looked up and are kept to be hidden: temporary keys become others each hour."""
 
 # Any of these is an explicit credential, so named credentials from the environment are ignored.
 _IDENTITY: Final = re.compile(
-    "key|secret|token|profile|credential|sas|account|password|client_id|skip_"
+    "key|secret|token|profile|credential|sas|account|password|client_id|skip_|anon|connection_"
 )
 
 
 class StorageOptions:
-    """Credentials and endpoints, for all roots or by URL prefix.
+    """Credentials, endpoints and times, for all roots or by URL prefix.
 
-    A mapping of option names to texts; a URL prefix maps to another such mapping, or to a name of
-    credentials (``profile:NAME``, ``env:PREFIX``; inside a mapping the option `credentials`). The
-    longest prefix of a URL decides. Options without a prefix apply to all other URLs, and their
-    times and endpoint also to prefixes that have a name only. A URL without credentials takes those
-    that the variable KAFKA_ON_SPARK_STORAGE names. Values never show in `repr`.
+    A mapping of option names to texts (docs/clusters-and-stores.md lists them); a URL prefix maps
+    to another such mapping, or to a name of credentials (``profile:NAME``, ``env:PREFIX``; inside a
+    mapping the option `credentials`). The longest prefix of a URL decides. Options without a prefix
+    apply to all other URLs, and their times and endpoint also to prefixes that have a name only. A
+    URL without credentials takes those that the variable KAFKA_ON_SPARK_STORAGE names. Values never
+    show in `repr`. An option that no store would obey is refused; one of another store is not used.
 
     Attributes:
         key: The same text for the same options, with their secrets: a key for what memory keeps.
@@ -322,8 +441,7 @@ class StorageOptions:
         self._lock = threading.Lock()
         self._looked_up: dict[str, None] = {}  # secrets, the newest last
         for prefix, each in self._options.items():
-            if _is_prefix(prefix) and not isinstance(each, Mapping):
-                check_name(each, f"{prefix} in the storage options")
+            _check_entry(prefix, each)
         for scope in self._scopes():
             check_safe(scope)
             for name, text in scope.items():
@@ -358,7 +476,7 @@ class StorageOptions:
         return scope
 
     def for_url(self, url: str) -> dict[str, str]:
-        """Return the options of one URL, as delta-rs takes them.
+        """Return the options of one URL, by the names they were given or looked up by.
 
         Raises:
             KafkaStorageError: They name credentials that this process does not find.
@@ -413,10 +531,19 @@ class StorageOptions:
         return hash(self.key)
 
 
+def _check_entry(name: str, value: object) -> None:
+    if not _is_prefix(name):
+        _check_known([name])
+    elif isinstance(value, Mapping):
+        _check_known(map(str, value), name)
+    else:
+        check_name(value, f"{name} in the storage options")
+
+
 def _secrets_of(options: Mapping[str, Any]) -> set[str]:
-    return {
-        str(text) for name, text in options.items() if _SECRET.search(name) and len(str(text)) > 7
-    }
+    whole = [str(text) for name, text in options.items() if _SECRET.search(name)]
+    parts = [part for text in whole for part in _SECRET_PARTS.findall(text)]
+    return {secret for secret in (*whole, *parts) if len(secret) > 7}
 
 
 def _gives_identity(name: str) -> bool:

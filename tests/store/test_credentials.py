@@ -3,14 +3,17 @@
 import os
 import pickle
 import sys
+import time
 from functools import lru_cache
 
 import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.spark.jvm import PROFILE_PROVIDER, hadoop_options
-from kafka_on_spark.store import s3_files, storage_options
+from kafka_on_spark.store import roots, storage_options
+from kafka_on_spark.store.deadlines import untimed, within
 from kafka_on_spark.store.roots import RootFiles, filesystem, normalize
+from kafka_on_spark.store.s3_files import S3Files
 from kafka_on_spark.store.storage_options import StorageOptions, client_options
 
 SECRET = "canary-Hw4tXc8LmQ"
@@ -99,6 +102,8 @@ def test_names_travel_and_what_they_stand_for_does_not():
         "access_key",
         "google_service_account_key",
         "sas_token",
+        "secret",
+        "token",
     ],
 )
 def test_secret_of_any_store_is_hidden(name):
@@ -108,6 +113,13 @@ def test_secret_of_any_store_is_hidden(name):
         options.redact(f"{SECRET} of an-id-that-is-no-secret")
         == "[hidden] of an-id-that-is-no-secret"
     )
+
+
+def test_key_in_a_connection_string_is_hidden_also_alone():
+    text = f"DefaultEndpointsProtocol=https;AccountName=account;AccountKey={SECRET}=="
+    options = StorageOptions({"connection_string": text})
+
+    assert options.redact(f"{text} {SECRET}==") == "[hidden] [hidden]"
 
 
 # fmt: off
@@ -137,9 +149,9 @@ def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
 ):
     """A service that runs for months would else keep a client of each key that it had."""
     monkeypatch.setattr(storage_options, "_LOOKED_UP_MAX", 4)
-    assert s3_files._s3_files.cache_info().maxsize == s3_files.CLIENTS_MAX
-    few = lru_cache(maxsize=4)(s3_files._s3_files.__wrapped__)
-    monkeypatch.setattr(s3_files, "_s3_files", few)
+    assert roots._made.cache_info().maxsize == roots.CLIENTS_MAX
+    few = lru_cache(maxsize=4)(roots._made.__wrapped__)
+    monkeypatch.setattr(roots, "_made", few)
     options = StorageOptions({"s3://bucket": "profile:often"})
     seen = []
     for number in range(8):
@@ -151,7 +163,7 @@ def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
 
     assert len({each.key for each in seen}) == len(seen)
     assert few.cache_info().currsize == 4
-    assert not [each for each in s3_files.S3Files._cache.values() if each in seen]
+    assert not [each for each in S3Files._cache.values() if each in seen]
     newest = f"secret-{len(seen) - 1}"
     assert options.redact(f"{newest} secret-1") == "[hidden] secret-1"
 
@@ -160,7 +172,7 @@ def test_a_forked_child_has_file_systems_of_its_own(monkeypatch):
     """Those of its parent need a thread that the child does not have."""
     options = StorageOptions({URL: "profile:one"})
     ours = filesystem(URL, options)
-    monkeypatch.setattr(s3_files.os, "getpid", lambda: -1)
+    monkeypatch.setattr(roots.os, "getpid", lambda: -1)
 
     childs = filesystem(URL, options)
 
@@ -191,15 +203,17 @@ def test_temporary_keys_are_used_until_they_expire_or_their_profile_changes(tmp_
     assert other["aws_access_key_id"] != first["aws_access_key_id"]
 
 
-@pytest.mark.parametrize("given", [{"s3://bucket": "profile:one"}, {"AWS_ACCESS_KEY_ID": "x"}])
-def test_token_of_the_environment_is_not_sent_with_the_keys_of_others(monkeypatch, given):
-    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
+@pytest.mark.parametrize("given", [{"sas_token": "s"}, {"client_id": "i"}, {"anon": "true"}])
+def test_account_key_of_the_environment_is_not_used_beside_the_credentials_of_others(
+    monkeypatch, given
+):
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", SECRET)
 
-    with pytest.raises(KafkaStorageError, match="AWS_SESSION_TOKEN would be sent") as refusal:
-        StorageOptions(given).for_url(URL)
+    with pytest.raises(KafkaStorageError, match="AZURE_STORAGE_ACCOUNT_KEY would be") as refusal:
+        StorageOptions(given).for_url("az://box")
 
     assert SECRET not in refusal.value.message
-    assert StorageOptions({"s3://bucket": "profile:two"}).for_url(URL)
+    assert StorageOptions({"account_name": "a"}).for_url("az://box")
 
 
 # fmt: off
@@ -227,28 +241,86 @@ def test_variable_that_names_nothing_is_refused_and_not_repeated(monkeypatch, na
 
 # fmt: off
 GOOGLE_KEY = {"type": "service_account"}
+AT_HOME = "abfss://box@account.dfs.core.windows.net/a"
+ABROAD = "abfss://box@account.dfs.core.chinacloudapi.cn/a"
 CLIENTS = [
-    pytest.param("gs",    {"GOOGLE_SERVICE_ACCOUNT": "/key.json"},                       {"token": "/key.json"},                            id="Google: file"),
-    pytest.param("gs",    {"google_service_account_key": '{"type": "service_account"}'}, {"token": GOOGLE_KEY},                              id="Google: text"),
-    pytest.param("gs",    {"timeout": "1s"},                                             {},                                                 id="Google: by default"),
-    pytest.param("az",    {"AZURE_STORAGE_ACCOUNT_NAME": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k"}, {"account_name": "a", "account_key": "k"},  id="Azure: key"),
-    pytest.param("abfs",  {"account_name": "a", "azure_storage_sas_key": "s"},           {"account_name": "a", "sas_token": "s"},            id="Azure: SAS"),
-    pytest.param("abfss", {"azure_client_id": "i", "client_secret": "s", "azure_storage_authority_id": "t"}, {"client_id": "i", "client_secret": "s", "tenant_id": "t"}, id="Azure: principal"),
-    pytest.param("s3",    {"ACCESS_KEY_ID": "i", "secret_access_key": "s", "endpoint": "e"}, {"key": "i", "secret": "s", "client_kwargs": {"endpoint_url": "e"}, "config_kwargs": {}}, id="S3: short"),
+    pytest.param("gs://b", {"GOOGLE_SERVICE_ACCOUNT": "/key.json"},                       {"token": "/key.json"},                            id="Google: file"),
+    pytest.param("gs://b", {"google_service_account_key": '{"type": "service_account"}'}, {"key_file": GOOGLE_KEY},                           id="Google: text"),
+    pytest.param("gs://b", {"endpoint_url": "u", "anon": "true", "project": "p", "timeout": "1s"}, {"endpoint_url": "u", "anon": True, "project": "p", "times": {"sock_read": 1.0}}, id="Google: fsspec's"),
+    pytest.param("gs://b", {"STORAGE_EMULATOR_HOST": "u", "anon": "no", "account_name": "a"}, {"endpoint_url": "u", "anon": False},            id="Google: emulator"),
+    pytest.param("az://b", {"AZURE_STORAGE_ACCOUNT_NAME": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k"}, {"account_name": "a", "account_key": "k"},  id="Azure: key"),
+    pytest.param("abfs://b", {"account_name": "a", "azure_storage_sas_key": "s"},         {"account_name": "a", "sas_token": "s"},            id="Azure: SAS"),
+    pytest.param("az://b", {"azure_client_id": "i", "client_secret": "s", "azure_storage_authority_id": "t"}, {"client_id": "i", "client_secret": "s", "tenant_id": "t"}, id="Azure: principal"),
+    pytest.param("az://b", {"azure_storage_connection_string": "c", "connect_timeout": "1m", "max_retries": "7", "aws_region": "x"}, {"connection_string": "c", "settings": {"connection_timeout": 60.0, "retry_total": 7}}, id="Azure: connection string"),
+    pytest.param("az://b", {"account_host": "h"},                                         {"endpoint_url": "h"},                              id="Azure: host"),
+    pytest.param(AT_HOME,  {"account_name": "other", "account_key": "k"},                 {"account_name": "account", "endpoint_url": "account.blob.core.windows.net", "account_key": "k"}, id="Azure: account of the URL"),
+    pytest.param(ABROAD,   {},                                                            {"account_name": "account", "endpoint_url": "account.blob.core.chinacloudapi.cn"}, id="Azure: cloud of the URL"),
+    pytest.param(AT_HOME,  {"azure_storage_endpoint": "http://h/account"},                {"account_name": "account", "endpoint_url": "http://h/account"}, id="Azure: emulator"),
+    pytest.param("s3://b", {"ACCESS_KEY_ID": "i", "secret_access_key": "s", "endpoint": "e", "AWS_ALLOW_HTTP": "true"}, {"key": "i", "secret": "s", "client_kwargs": {"endpoint_url": "e"}}, id="S3: short"),
+    pytest.param("s3a://b", {"key": "i", "anon": "False", "region_name": "r", "timeout": "500ms", "max_retries": "2"}, {"key": "i", "anon": False, "client_kwargs": {"region_name": "r"}, "config_kwargs": {"read_timeout": 0.5, "retries": {"max_attempts": 2}}}, id="S3: fsspec's"),
+]
+REFUSED = [
+    pytest.param({"regoin": "x"},                            "regoin is none of S3 or Azure or Google", id="of no store"),
+    pytest.param({"azure_storage_use_emulator": "true"},     "use_emulator is none of",                 id="of another client"),
+    pytest.param({"aws_account_name": "x"},                  "aws_account_name is none of",             id="in another store's words"),
+    pytest.param({"s3://bucket": {"account_name": SECRET}},  "account_name is none of S3, so",          id="of another store than the URL's"),
+    pytest.param({"bucket": {"region": "x"}},                "bucket is none of",                       id="of no URL"),
+]
+VALUES = [
+    pytest.param("gs://b", {"google_service_account_key": SECRET}, "service_account_key is no JSON",  id="key file"),
+    pytest.param("s3://b", {"timeout": "soon"},                    "timeout can't be 'soon'",         id="duration"),
+    pytest.param("az://b", {"max_retries": "-1"},                  "max_retries can't be '-1'",       id="count"),
+    pytest.param("s3://b", {"aws_skip_signature": "maybe"},        "skip_signature can't be 'maybe'", id="flag"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("scheme, given, expected", CLIENTS)
-def test_options_have_the_words_of_each_stores_client(scheme, given, expected):
-    assert client_options(scheme, given) == {"use_listings_cache": False, **expected}
+@pytest.mark.parametrize("url, given, expected", CLIENTS)
+def test_options_are_arguments_of_each_stores_client(url, given, expected):
+    options = StorageOptions(given).for_url(url)
+
+    assert client_options(url, options) == {"use_listings_cache": False, **expected}
 
 
-def test_key_that_is_no_json_is_refused_and_not_repeated():
-    with pytest.raises(InvalidRootError, match="google_service_account_key is no JSON") as refusal:
-        client_options("gs", {"google_service_account_key": SECRET})
+@pytest.mark.parametrize("given, words", REFUSED)
+def test_option_that_nothing_would_obey_is_refused_at_once(given, words):
+    with pytest.raises(InvalidRequestError, match=words) as refusal:
+        StorageOptions(given)
+
+    assert SECRET not in refusal.value.message
+
+
+@pytest.mark.parametrize("url, given, words", VALUES)
+def test_value_that_an_option_cannot_have_is_refused(url, given, words):
+    with pytest.raises(InvalidRootError, match=words) as refusal:
+        client_options(url, given)
 
     assert SECRET not in str(refusal.value)
+
+
+def test_variables_beside_the_options_of_a_prefix_are_left_and_misspelt_ones_are_not(monkeypatch):
+    monkeypatch.setenv("STORE_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("STORE_AZURE_STORAGE_SAS_TOKEN", "s")
+    options = StorageOptions({"s3://bucket": "env:STORE"})
+
+    assert client_options(URL, options.for_url(URL)).keys() == {
+        "use_listings_cache",
+        "key",
+        "secret",
+    }
+
+    monkeypatch.setenv("STORE_AWS_ENDPONT_URL", "http://127.0.0.1:1")
+    with pytest.raises(InvalidRequestError, match="aws_endpont_url is none of"):
+        options.for_url(URL)
+
+
+def test_import_of_a_client_is_no_part_of_a_calls_time():
+    def work():
+        with untimed():
+            time.sleep(0.2)
+        return "done"
+
+    assert within("s3://bucket/slow", work, 0.05) == "done"
 
 
 @pytest.mark.parametrize(
@@ -261,15 +333,13 @@ def test_key_that_is_no_json_is_refused_and_not_repeated():
     ],
 )
 def test_store_whose_package_is_not_installed_is_one_sentence(monkeypatch, url, package):
-    def missing(scheme, **options):
-        raise ImportError(f"Please install {package}")
-
-    monkeypatch.setattr("fsspec.filesystem", missing)
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "kafka_on_spark.store.s3_files", raising=False)
+    monkeypatch.setitem(sys.modules, f"{package}.core", None)
+    for name in ("s3_files", "azure_files", "google_files"):
+        monkeypatch.delitem(sys.modules, f"kafka_on_spark.store.{name}", raising=False)
 
     with pytest.raises(
-        InvalidRootError, match=f"the root {url} needs the package {package}"
+        InvalidRootError, match=f"the root {url} needs the package {package}.*on_spark.[a-z3]+., on"
     ) as refusal:
         filesystem(url, StorageOptions())
 

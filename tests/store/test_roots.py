@@ -200,15 +200,46 @@ def test_setting_that_leaves_conditional_puts_on_is_taken(monkeypatch, name, val
 
 
 def test_longest_prefix_decides_whose_credentials_a_url_gets():
-    options = StorageOptions({"s3://a": {"x": 1}, "s3://a/b": {"x": 2}, "gs://": {"x": 3}})
+    options = StorageOptions({"s3://a": {"endpoint_url": 1}, "s3://a/b": {"endpoint_url": 2}, "gs://": {"endpoint_url": 3}})
 
-    assert options.for_url("s3://a/c") == {"x": "1"}
-    assert options.for_url("s3://a/b/c") == options.for_url("s3://a/b") == {"x": "2"}
-    assert options.for_url("gs://anything") == {"x": "3"}
+    assert options.for_url("s3://a/c") == {"endpoint_url": "1"}
+    assert options.for_url("s3://a/b/c") == options.for_url("s3://a/b") == {"endpoint_url": "2"}
+    assert options.for_url("gs://anything") == {"endpoint_url": "3"}
     # Another bucket, whose name begins alike, must not get them.
     assert options.for_url("s3://ab") == {}
     assert options.for_url("/data") == {}
 # fmt: on
+
+
+def of_s3(code, message):
+    """Return what s3fs raises of an answer of S3."""
+    error = OSError(errno.EIO, "Bad Request")
+    error.__cause__ = RuntimeError()
+    error.__cause__.response = {"Error": {"Code": code, "Message": message}}
+    return error
+
+
+def of_azure(code, text):
+    error = RuntimeError(text)
+    error.error_code = code
+    return error
+
+
+# fmt: off
+WORDS = [
+    pytest.param(of_s3("InvalidBucketName", "The bucket is not valid."), "The bucket is not valid. (InvalidBucketName)", id="S3"),
+    pytest.param(of_s3("SlowDown", ""),                                  "(SlowDown)",                                   id="S3, a code alone"),
+    pytest.param(of_s3("400", "Bad Request"),                            "Bad Request",                                  id="S3, a HEAD"),
+    pytest.param(of_azure("ServerBusy", "Too busy.\nRequestId:1\nTime:2"), "Too busy. (ServerBusy)",                     id="Azure"),
+    pytest.param(of_azure(None, "no\nroute"),                            "no route",                                     id="Azure, before an answer"),
+    pytest.param(PermissionError("Forbidden: b\nno access"),             "Forbidden: b no access",                       id="Google"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("raised, words", WORDS)
+def test_reason_is_in_the_words_of_the_store(raised, words):
+    assert storage_error(raised, "read s3://b/f").message == f"can't read s3://b/f: {words}"
 
 
 @pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError])

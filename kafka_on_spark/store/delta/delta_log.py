@@ -39,6 +39,7 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
+from kafka_on_spark.store.counts import CHECKPOINT, UPKEEP_FAILURES
 from kafka_on_spark.store.deadlines import RootLock, SystemClock, pauses_ms, within
 from kafka_on_spark.store.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
@@ -67,6 +68,7 @@ from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import reason, storage_error
 from kafka_on_spark.store.local_files import (
     COMMIT_BYTES_MAX,
+    FLUSHES,
     NotPutError,
     UnsafeFileError,
 )
@@ -721,6 +723,7 @@ class DeltaLog:
                 self._flush([*(commit_path(self.uri, each) for each in due), folder])
             write_checkpoint(self._files, self.uri, state, time.time_ns() // 1_000_000)
         except Exception as error:
+            FLUSHES.add(UPKEEP_FAILURES, kind=CHECKPOINT)
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
         else:
             try:

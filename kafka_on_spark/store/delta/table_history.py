@@ -10,9 +10,10 @@ were cleaned: no reader gets to it.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from kafka_on_spark.base.errors import KafkaStorageError, ReplicaLostError
-from kafka_on_spark.store.delta.checkpoints import read_checkpoint
+from kafka_on_spark.store.delta.checkpoints import CHECKPOINT_INTERVAL, read_checkpoint
 from kafka_on_spark.store.delta.delta_files import (
     TableCheckpoint,
     TableDamage,
@@ -32,6 +33,9 @@ from kafka_on_spark.store.local_files import (
     UnsafeFileError,
 )
 from kafka_on_spark.store.roots import RootFiles
+
+BEHIND_MAX: Final = 5 * CHECKPOINT_INTERVAL
+"""Commits since a checkpoint: so many are there only if several in a row were not written."""
 
 
 def table_steps(
@@ -64,6 +68,13 @@ def table_steps(
     steps = _steps(files, uri, commits, checkpoints, wanted, expected, needs_base=first > 0)
     yield from steps if has_base else _from_base(steps)
     yield from _check_hint(files, uri, checkpoints)
+    behind = max(versions) - max(checkpoints, default=0)
+    if not from_version and behind > BEHIND_MAX:
+        sentence = (
+            f"the newest checkpoint of {uri} is {behind} commits old, which all who open it read,"
+            " and none is deleted: see the warnings of those who append for why they write none"
+        )
+        yield TableDamage(version=max(versions), sentence=sentence, is_checkpoint=True)
 
 
 def _steps(

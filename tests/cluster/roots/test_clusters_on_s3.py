@@ -169,3 +169,19 @@ def test_refused_credentials_count_against_no_broker_and_are_told(stores, cluste
     cluster.append("withdrawn", [("k", "2")])
     assert values_of(cluster.read("withdrawn"))[0] == 0
     assert values_of(cluster.read("withdrawn"))[-1] == 2
+
+
+@pytest.mark.parametrize("others", [(), ("meta-2", "meta-3")])
+def test_metadata_root_whose_conditional_puts_lie_is_refused_before_it_is_written_to(
+    stores, monkeypatch, others
+):
+    monkeypatch.setattr(stores.north, "is_conditional", False)
+    folder = stores.folder / f"lying-{len(others)}"
+    root = stores.url(stores.north, folder.name)
+    metadata_roots = [*(str(folder / each) for each in others), root]
+
+    with pytest.raises(InvalidRootError, match=f"the root {root} is not safe"):
+        Cluster.create(metadata_roots, {1: folder / "1"}, storage_options=stores.options)
+
+    assert RootFiles(root, StorageOptions(stores.options)).names(root) == []
+    assert [file for each in others for file in (folder / each).iterdir()] == []

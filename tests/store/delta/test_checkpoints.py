@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.store.delta import delta_log
+from kafka_on_spark.store.counts import Counts
+from kafka_on_spark.store.delta import delta_log, table_history
 from kafka_on_spark.store.delta.checkpoints import read_checkpoint
 from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.delta.delta_log import DeltaLog
@@ -19,6 +20,7 @@ from tests.store.tables import (
     SCHEMA,
     commit,
     commit_times,
+    damages_of,
     names_in_log,
     opened,
 )
@@ -137,10 +139,23 @@ def test_checkpoint_that_fails_fails_nothing(log, monkeypatch, caplog, failure):
         raise failure
 
     monkeypatch.setattr(delta_log, "write_checkpoint", fail)
+    monkeypatch.setattr(delta_log, "FLUSHES", Counts(lambda: 0))
     with caplog.at_level(logging.WARNING):
         log.checkpoint_if_due()
+    counted = [(*each.labels.values(), each.value) for each in delta_log.FLUSHES.metrics()]
     monkeypatch.undo()
 
     assert "no checkpoint" in caplog.text
+    assert counted == [("checkpoint", 1)]
     assert log.refresh() == 10
     commit(log, 10)
+
+
+def test_a_table_long_without_a_checkpoint_is_a_finding(log, uri, monkeypatch):
+    monkeypatch.setattr(table_history, "BEHIND_MAX", 20)
+    commit_times(log, 20 - log.version)
+    assert damages_of(uri) == []
+
+    commit(log, log.version)
+
+    assert "is 21 commits old" in damages_of(uri)[0].sentence

@@ -145,7 +145,11 @@ def test_files_are_read_written_listed_and_deleted(root, files):
     assert files.names(f"{root}/folder") == ["file"]
     files.delete(path)
     assert files.read(path, 100) is None
+    files.write(f"{root}/folder-2/file", b"x")
     files.delete(path)
+    files.delete(f"{root}/folder")  # it is gone, and the name of another folder begins so
+    assert files.names(root) == ["folder-2"]
+    files.delete(f"{root}/folder-2")
 
 
 def at(place):
