@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from kafka_on_spark.base.config import check_settings
 from kafka_on_spark.base.errors import (
@@ -30,6 +31,7 @@ from kafka_on_spark.metadata.quorum.voter_changes import next_node_id
 from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 from kafka_on_spark.node.node import ID_SOURCE, Node
+from kafka_on_spark.store.deadlines import DaemonThreads
 from kafka_on_spark.store.new_roots import (
     ROOT_MODE,
     check_conditional_puts,
@@ -131,8 +133,8 @@ def prepare_roots(
     found = [check_free(root, broker_id, options) for broker_id, root in roots.items()]
     for root in (*metadata_roots, *roots.values()):
         create_root(root, mode)
-    for root in new:
-        check_conditional_puts(root, options)
+    with DaemonThreads(max(len(new), 1), "roots") as threads:
+        list(threads.map(partial(check_conditional_puts, options=options), new))
     log = create_metadata_log(
         metadata_root,
         options,
@@ -140,11 +142,13 @@ def prepare_roots(
         with_brokers={each.cluster_id for each in found if each is not None},
     )
     cluster_id = log.identity.cluster_id
-    made = []
-    for broker_id, root in roots.items():
+
+    def prepare(broker_id: BrokerId, root: str) -> BrokerIdentity:
         identity = prepare_root(root, cluster_id, broker_id, options, metadata_roots)
-        made.append((broker_id, root, racks.get(broker_id), identity.directory_id))
-    return cluster_id, made
+        return broker_id, root, racks.get(broker_id), identity.directory_id
+
+    with DaemonThreads(max(len(roots), 1), "roots") as threads:
+        return cluster_id, list(threads.map(prepare, roots, roots.values()))
 
 
 def commit_creation(

@@ -6,7 +6,7 @@ acknowledged records.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOTDIR
 from functools import partial
@@ -14,10 +14,7 @@ from threading import Barrier
 from typing import Final
 from uuid import uuid4
 
-import pyarrow as pa
-
 from kafka_on_spark.base.errors import (
-    CommitConflictError,
     InvalidRequestError,
     InvalidRootError,
     KafkaOnSparkError,
@@ -25,7 +22,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import BrokerId, DirectoryId, check_whole_number
 from kafka_on_spark.store.deadlines import LONG, SHORT, DaemonThreads, within
-from kafka_on_spark.store.delta.delta_log import DeltaLog
+from kafka_on_spark.store.delta.delta_files import commit_path, log_folder
 from kafka_on_spark.store.local_files import flush_each, make_folder, make_folders, set_mode
 from kafka_on_spark.store.root_identity import (
     META_PROPERTIES,
@@ -166,40 +163,43 @@ def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
 
 
 def check_conditional_puts(root: str, options: StorageOptions) -> None:
-    """Put a file, put another one twice, then race commits for one version of a scratch table,
-    `RACES` times.
+    """Race puts of one file, then put it once more, `RACES` times, as commits are put.
 
-    Exactly one racer may win each time. The double put finds a store that ignores the condition,
-    the races find one that checks it and writes in two steps.
+    Exactly one racer may win each time, and keep the file. The late put finds a store that ignores
+    the condition, the race finds one that checks it and writes in two steps.
 
     Raises:
-        InvalidRootError: Two racers won or none did: the file system or store is not safe.
+        InvalidRootError: Two racers won or none did, or another's bytes stand there: the file
+            system or store is not safe.
     """
     scratch = f"{root}/_race-{uuid4().hex}"
-    schema = pa.schema([("base_offset", pa.int64())])
+    files = RootFiles(scratch, options)
+    contents = [f"racer {each}".encode() for each in range(RACERS)]
+    start = Barrier(RACERS)
+
+    def put(path: str, content: bytes) -> bool:
+        start.wait()
+        return files.write_if_absent(path, content)
+
     try:
-        put_and_delete(
-            root, options
-        )  # one that takes no writes fails here, and is not asked for long
-        DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
-        if not _is_second_put_refused(scratch, options):
-            raise InvalidRootError(
-                f"the root {root} is not safe: a second put replaced a file that it should have"
-                " left; use a local disk with hard links, or a store that"
-                " honours conditional puts"
-            )
-        start = Barrier(RACERS)
+        put_and_delete(root, options)  # one that takes no writes is not asked for long
+        files.make_folders([scratch, log_folder(scratch)])
         with DaemonThreads(RACERS, "race") as racers:
             for version in range(RACES):
-                logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
-                for log in logs:
-                    log.refresh()
-                wins = list(racers.map(_racer(version, start), logs))
+                path = commit_path(scratch, version)
+                wins = list(racers.map(partial(put, path), contents))
                 if sum(wins) != 1:
                     raise InvalidRootError(
                         f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
                         " were told that they won; use a local disk with hard links, or a store"
                         " whose conditional puts are atomic"
+                    )
+                winner = contents[wins.index(True)]
+                if files.write_if_absent(path, b"late") or files.read(path, 10) != winner:
+                    raise InvalidRootError(
+                        f"the root {root} is not safe: a second put replaced a file that it should"
+                        " have left; use a local disk with hard links, or a store that"
+                        " honours conditional puts"
                     )
     except InvalidRootError:
         raise
@@ -208,24 +208,4 @@ def check_conditional_puts(root: str, options: StorageOptions) -> None:
     finally:
         # What a failed test leaves has a name of its own, and is no part of any log.
         with suppress(KafkaStorageError):
-            RootFiles(scratch, options).delete(scratch)
-
-
-def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
-    files = RootFiles(scratch, options)
-    path = f"{scratch}/put-twice"
-    # A lost answer may make the first put look refused: the file's content tells.
-    files.write_if_absent(path, b"first")
-    return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
-
-
-def _racer(version: int, start: Barrier) -> Callable[[DeltaLog], bool]:
-    def run(log: DeltaLog) -> bool:
-        start.wait()
-        try:
-            log.commit(version, operation="race", counters={})
-        except CommitConflictError:
-            return False
-        return True
-
-    return run
+            files.delete(scratch)

@@ -14,7 +14,6 @@ from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.image import BrokerRegistration
 from kafka_on_spark.metadata.records import BrokerState, ConfigRecord, Stamp
-from kafka_on_spark.store import new_roots
 from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.root_identity import (
     encode_properties,
@@ -116,7 +115,6 @@ def test_only_races_catch_a_store_that_checks_and_writes_in_two_steps(
     root, options, store, monkeypatch
 ):
     monkeypatch.setattr(store, "is_atomic", False)
-    monkeypatch.setattr(new_roots, "_is_second_put_refused", lambda *_: True)
 
     with pytest.raises(InvalidRootError, match="racing writers"):
         prepare_root(root, "a-cluster", BrokerId(1), options)
