@@ -366,7 +366,7 @@ def test_the_quickstart_ends_with_0(store, tmp_path, monkeypatch):
         code = subprocess.run(
             [sys.executable, "jobs/quickstart.py", "--dir", tmp_path / "run", "--rows", "2000",
              "--partitions", "4", "--root", f"{bucket}/quick"],
-            cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=file, stderr=file, timeout=900, check=False,
+            cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=file, stderr=file, timeout=1800, check=False,
         ).returncode  # fmt: skip
 
     said = output.read_text("utf-8", errors="replace")
