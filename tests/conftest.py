@@ -115,6 +115,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the cases marked long, too")
+    parser.addoption(
+        "--stores",
+        action="store_true",
+        help="run the suite for roots on servers of stores, too (tests/rigs/README.md)",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

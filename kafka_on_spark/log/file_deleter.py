@@ -33,7 +33,7 @@ from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import as_storage_errors
 from kafka_on_spark.store.root_identity import check_directory, root_now_ms
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, leaves_unfinished
 
 FILES_AT_ONCE: Final = 64
 """Files that are deleted before the table is read again."""
@@ -165,12 +165,12 @@ class ReplicaFolders:
         return root_now_ms(address.root, address.directory_id, self._options)
 
     def clean_log(self, address: ReplicaAddress) -> int:
-        """Delete commits that are not needed, and return how many; and, on a disk, files that
-        killed processes have not finished. A store has an object whole or not at all."""
+        """Delete commits that are not needed, and return how many; and files that killed
+        processes have not finished."""
         root, uri, options = address.root, address.folder, self._options
         with as_storage_errors(f"clean the log of {uri}", options):
             count = within(root, lambda: clean_log(RootFiles(root, options), uri))
-        if is_local(root):
+        if leaves_unfinished(root):
             check_directory(root, address.directory_id, options, address.registered_voters)
             within(root, lambda: clean_table(root, uri, options))
         return count

@@ -21,7 +21,7 @@ from kafka_on_spark.metadata.commit_lock import QUEUED
 from kafka_on_spark.store.delta.delta_files import commit_path
 from kafka_on_spark.store.local_files import UnsafeFileError
 from kafka_on_spark.store.root_identity import now_ms_at
-from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local, leaves_unfinished
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def clean_broker_root(root: str, options: StorageOptions) -> int:
 
 
 def clean_table(root: str, table: str, options: StorageOptions) -> int:
-    """Do the same in a table's folder on a disk."""
+    """Do the same in a table's folder on a disk or HDFS."""
     cleaning = _Cleaning(root, options)
     for folder in (table, f"{table}/_delta_log"):
         cleaning.remove_files(folder, _OF_FILES)
@@ -66,7 +66,7 @@ def clean_table(root: str, table: str, options: StorageOptions) -> int:
 def clean_metadata_root(root: str, table: str, options: StorageOptions) -> int:
     cleaning = _Cleaning(root, options)
     cleaning.remove_tables(f"{root}/{VIEWS}", _VIEW)
-    if is_local(root):
+    if leaves_unfinished(root):
         cleaning.remove_files(f"{table}/{QUEUED}", _QUEUED_REPORTS)
         for folder in (root, f"{root}/snapshots", table, f"{table}/_delta_log"):
             cleaning.remove_files(folder, _OF_FILES)

@@ -80,6 +80,10 @@ def _client_of(package: str) -> Any:
         from kafka_on_spark.store.google_files import GoogleFiles
 
         return GoogleFiles
+    if package == "hdfs-native":
+        from kafka_on_spark.store.hdfs_files import HdfsFiles
+
+        return HdfsFiles
     from kafka_on_spark.store.azure_files import AzureFiles
 
     return AzureFiles
@@ -91,6 +95,12 @@ def _made(client: Any, given: str, _pid: int) -> Any:
     # fsspec's own cache keeps each that there ever was; of these, those used longest ago are closed
     # once nobody uses them.
     return client(**json.loads(given), skip_instance_cache=True)
+
+
+def leaves_unfinished(url: str) -> bool:
+    """Return whether a process that is killed may leave files that are not whole, under temporary
+    names: where a rename gives a file its name. A store has an object whole or not at all."""
+    return is_local(url) or url.startswith("hdfs:")
 
 
 @dataclass(frozen=True, slots=True)

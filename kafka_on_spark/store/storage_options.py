@@ -204,10 +204,11 @@ PACKAGES: Final = {
     "az": "adlfs",
     "abfs": "adlfs",
     "abfss": "adlfs",
+    "hdfs": "hdfs-native",
 }
 """The schemes of stores, and the package of each one's client, which is fsspec's."""
 
-EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure", "hdfs-native": "hdfs"}
 """Our extra that brings each of these packages."""
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
@@ -316,6 +317,8 @@ _STORES: Final = {
     "s3fs": ("S3", re.compile("^aws_"), _places(_S3)),
     "adlfs": ("Azure", re.compile("^azure_(storage_)?"), _places(_AZURE)),
     "gcsfs": ("Google", re.compile("^google_"), _places(_GOOGLE)),
+    # Its client reads Hadoop's own files and variables.
+    "hdfs-native": ("HDFS", re.compile("^hdfs_"), _places({})),
 }
 """By package: what a store is called, what its options may begin with, and their places."""
 
@@ -370,6 +373,8 @@ def client_options(url: str, options: Mapping[str, str]) -> dict[str, Any]:
             within = within.setdefault(each, {})
         within[last] = value
     result.pop("", None)
+    if package == "hdfs-native":
+        result["host"] = urlsplit(url).netloc
     return result | _account_in(url, result)
 
 

@@ -1,16 +1,14 @@
 """Clusters on S3 without Spark: stores that fail at every kind of request, lose data, or know others."""
 
-import re
-
 import pytest
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.base.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.log.worker import replica_store
 from kafka_on_spark.metadata.records import BrokerState
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
 from tests.store.s3.faulty_s3 import Kind
-from tests.store.s3.object_stores import SECRET, refuse_all, two_stores
+from tests.store.s3.object_stores import SECRET, two_stores
 
 PATIENCE = 30
 """Tries of an append; under a storm, one or two are needed."""
@@ -151,37 +149,3 @@ def test_wrong_credentials_are_one_sentence_with_the_root_and_nothing_is_written
     assert not (stores.folder / "wrong").exists()
     with pytest.raises(KafkaStorageError, match="s3://kos-north"):
         Cluster.open("s3://kos-north/x", storage_options=options)
-
-
-def test_refused_credentials_count_against_no_broker_and_are_told(stores, cluster):
-    cluster.create_topic("withdrawn", replica_assignment={0: [2, 1, 3]})
-    cluster.append("withdrawn", [("k", "0")])
-    before = cluster.history("withdrawn")
-    refuse_all(stores.north)
-
-    cluster.run_controller()
-    with pytest.raises(RootAccessDeniedError, match=re.escape(stores.roots("shared")[2])):
-        cluster.append("withdrawn", [("k", "1")])
-
-    stores.recover()
-    assert cluster.history("withdrawn") == before
-    assert cluster.image.eligible_brokers() == {1, 2, 3}
-    cluster.append("withdrawn", [("k", "2")])
-    assert values_of(cluster.read("withdrawn"))[0] == 0
-    assert values_of(cluster.read("withdrawn"))[-1] == 2
-
-
-@pytest.mark.parametrize("others", [(), ("meta-2", "meta-3")])
-def test_metadata_root_whose_conditional_puts_lie_is_refused_before_it_is_written_to(
-    stores, monkeypatch, others
-):
-    monkeypatch.setattr(stores.north, "is_conditional", False)
-    folder = stores.folder / f"lying-{len(others)}"
-    root = stores.url(stores.north, folder.name)
-    metadata_roots = [*(str(folder / each) for each in others), root]
-
-    with pytest.raises(InvalidRootError, match=f"the root {root} is not safe"):
-        Cluster.create(metadata_roots, {1: folder / "1"}, storage_options=stores.options)
-
-    assert RootFiles(root, StorageOptions(stores.options)).names(root) == []
-    assert [file for each in others for file in (folder / each).iterdir()] == []

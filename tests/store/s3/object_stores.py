@@ -59,19 +59,10 @@ class Stores:
         self.south.recover()
 
 
-def refuse_all(store: FaultyS3) -> None:
-    """Have a store deny every request, as if its credentials were withdrawn."""
-    _fail_all(store, Kind.DENIED)
-
-
 def lose(store: FaultyS3) -> None:
     """Have a store fail at every request, whoever asks."""
-    _fail_all(store, Kind.ERROR_BEFORE)
-
-
-def _fail_all(store: FaultyS3, kind: Kind) -> None:
     for method in ("PUT", "GET", "HEAD", "DELETE", "POST"):
-        store.order(kind, method=method, suffix="", count=-1)
+        store.order(Kind.ERROR_BEFORE, method=method, suffix="", count=-1)
 
 
 def profile(name: str, store: FaultyS3) -> str:

@@ -130,26 +130,6 @@ def test_bucket_that_is_not_there_is_said_in_one_sentence(options, given):
     assert "\x1b" not in refusal.value.message
 
 
-def test_files_are_read_written_listed_and_deleted(root, files):
-    path = f"{root}/folder/file"
-    assert files.read(path, 100) is None
-    assert files.size(path) is None
-    assert files.names(f"{root}/folder") == []
-
-    files.write(path, pa.py_buffer(b"bytes"))
-
-    assert files.read(path, 100) == b"bytes"
-    assert files.size(path) == 5
-    assert files.names(f"{root}/folder") == ["file"]
-    files.delete(path)
-    assert files.read(path, 100) is None
-    files.write(f"{root}/folder-2/file", b"x")
-    files.delete(path)
-    files.delete(f"{root}/folder")  # it is gone, and the name of another folder begins so
-    assert files.names(root) == ["folder-2"]
-    files.delete(f"{root}/folder-2")
-
-
 def at(place):
     """Return an offset, counted from the first decision."""
     return Offset(BEGINNING + place)
