@@ -51,8 +51,6 @@ _SCHEMA_WITH_HEADERS = StructType([*_SCHEMA.fields, StructField("headers", Array
 class KafkaOnSparkDataSource(SentToExecutors, DataSource):
     """The data source; Spark finds it by its name, and pickles it with its readers."""
 
-    writes = False  # but its writers do, which are pickled for themselves
-
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         check_versions()
@@ -112,8 +110,6 @@ class _RefusedStream(SentToExecutors, DataSourceStreamReader):
 
     Spark hides an error of `streamReader` itself behind one of its own: that its reader is unbound.
     """
-
-    writes = False
 
     def __init__(self, error: KafkaOnSparkError) -> None:
         self._error = error

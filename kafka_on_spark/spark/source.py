@@ -233,8 +233,6 @@ class Reading:
 class BatchReader(SentToExecutors, DataSourceReader):
     """Reads one consistent cut, of now or of the past."""
 
-    writes = False
-
     def __init__(self, options: SourceOptions) -> None:
         self._reading = reading = Reading(options)
         metadata = reading.open_metadata(Awaits.NOTHING)
@@ -260,8 +258,6 @@ class BatchReader(SentToExecutors, DataSourceReader):
 
 class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what is committed, batch by batch. Lives in one Python process per query run."""
-
-    writes = False
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
