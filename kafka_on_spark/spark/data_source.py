@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.spark.executors import SentToExecutors, freeze_gc
-from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.spark.versions import check_stream, check_versions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -85,6 +85,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         finally:
             gc.enable()
         try:
+            check_stream("read", "4.2")  # the first that tells a source where its query stands
             options = parse_source(self._given, is_stream=True)
             _check_schema(schema, self.schema())
             return StreamReader(options)
@@ -100,6 +101,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         self, schema: StructType, overwrite: bool
     ) -> "DataSourceStreamWriter":
         """Return a stream's writer, a new one each batch."""
+        check_stream("write", "4.1")  # the first that gives a stream's sink Arrow's batches
         from kafka_on_spark.spark.sink import StreamWriter
 
         return StreamWriter(self._given, schema, overwrite=overwrite, run=self._run)

@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # an older Spark, on which `check_stream` refuses streams
+    ReadAllAvailable = ReadLimit = ReadMaxRows = ReadMinRows = object  # type: ignore[misc,assignment]
+    SupportsTriggerAvailableNow = object  # type: ignore[misc,assignment]
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition

@@ -10,8 +10,8 @@ from typing import Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
 
-SUPPORTED: Final = {"4.1": "4.4", "4.2": "4.4"}
-"""Lines of pyspark, each with the line of delta-spark whose jars are published for it."""
+SUPPORTED: Final = {"4.0": "4.4", "4.1": "4.4", "4.2": "4.4"}
+"""Lines of pyspark, oldest first, each with the line of delta-spark that has jars for it."""
 
 MISSING: Final = "no Spark is installed: pip install 'kafka_on_spark[spark]'"
 
@@ -40,6 +40,18 @@ def check_versions(*, delta: bool = False) -> None:
         have = ", ".join(f"{name} {each}" for name, each in found.items())
         raise InvalidRequestError(
             f"kafka_on_spark can't run on this Spark ({have}): install {works}"
+        )
+
+
+def check_stream(what: str, since: str) -> None:
+    """Raise InvalidRequestError if a stream can't do `what` before the line `since` of pyspark."""
+    import pyspark
+
+    lines, line = list(SUPPORTED), line_of(pyspark.__version__)
+    if lines.index(line) < lines.index(since):
+        raise InvalidRequestError(
+            f"a stream can't {what} topics on Spark {line}: install pyspark {since} or later, or"
+            f" {what} batches, as foreachBatch does"
         )
 
 
