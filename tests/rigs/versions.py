@@ -21,7 +21,7 @@ from typing import Final
 from tests.pages import blocks
 from tests.rigs.rig import CHECKOUT
 
-PACKAGES: Final = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy")
+PACKAGES: Final = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "deltalake")
 ALONE: Final = """
 import sys
 from importlib.util import find_spec
@@ -140,7 +140,7 @@ def tried(folder: Path, python: str, wheel: Path, wanted: Sequence[str]) -> str:
         environment.install(str(wheel))
         environment.run("alone", ALONE, "--version")
         environment.run("consumer", "\n".join(blocks("docs/consumer.md", "python")))
-        peers = ("nbclient", "polars", "deltalake", "pyspark[connect]")
+        peers = ("nbclient", "polars", "pyspark[connect]")
         environment.install(f"{wheel}[spark,notebook]", *peers)
         found = environment.run("versions", VERSIONS, *PACKAGES).split()
         environment.run("batches", BATCHES)
@@ -157,7 +157,8 @@ def tried(folder: Path, python: str, wheel: Path, wanted: Sequence[str]) -> str:
     return f"| {' | '.join(found)} | {outcome} | {datetime.now(UTC):%Y-%m-%d} |"
 
 
-def main() -> None:
+def main() -> int:
+    """Print a row for each Python; return 0 if all passed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("python", nargs="+", help="a version or a path, as uv takes it: 3.12")
     parser.add_argument("--with", nargs="*", default=[], dest="wanted", metavar="PACKAGE==VERSION")
@@ -169,10 +170,13 @@ def main() -> None:
     subprocess.run(["uv", "build", "--quiet", "--wheel", "--out-dir", folder, CHECKOUT], check=True)
     print("| Python |", " | ".join(PACKAGES), "| outcome | date |")
     print("|---" * (len(PACKAGES) + 3) + "|")
+    rows = []
     for number, python in enumerate(given.python):
         place, wheel = folder / str(number), next(folder.glob("*.whl"))
-        print(tried(place, python, wheel, given.wanted), flush=True)
+        rows.append(tried(place, python, wheel, given.wanted))
+        print(rows[-1], flush=True)
+    return int(any("| all passed" not in row for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
