@@ -11,8 +11,6 @@ from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
-
 from kafka_on_spark.base.text import visible
 from kafka_on_spark.observe.history import BrokerEvent, HistoryEntry
 
@@ -72,6 +70,8 @@ def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None)
 
 
 def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> "DataFrame":
+    import pandas as pd  # in the function: the SQL below needs none
+
     frame = pd.DataFrame(list(rows), columns=list(columns))
     # A leader may be missing, and stays an integer.
     integers = {"leader", "broker"} & set(columns)

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 
 from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.spark.executors import SentToExecutors, freeze_gc
-from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.spark.versions import check_stream, check_versions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -50,8 +50,6 @@ _SCHEMA_WITH_HEADERS = StructType([*_SCHEMA.fields, StructField("headers", Array
 
 class KafkaOnSparkDataSource(SentToExecutors, DataSource):
     """The data source; Spark finds it by its name, and pickles it with its readers."""
-
-    writes = False  # but its writers do, which are pickled for themselves
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -87,6 +85,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         finally:
             gc.enable()
         try:
+            check_stream("read", "4.2")  # the first that tells a source where its query stands
             options = parse_source(self._given, is_stream=True)
             _check_schema(schema, self.schema())
             return StreamReader(options)
@@ -102,6 +101,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         self, schema: StructType, overwrite: bool
     ) -> "DataSourceStreamWriter":
         """Return a stream's writer, a new one each batch."""
+        check_stream("write", "4.1")  # the first that gives a stream's sink Arrow's batches
         from kafka_on_spark.spark.sink import StreamWriter
 
         return StreamWriter(self._given, schema, overwrite=overwrite, run=self._run)
@@ -112,8 +112,6 @@ class _RefusedStream(SentToExecutors, DataSourceStreamReader):
 
     Spark hides an error of `streamReader` itself behind one of its own: that its reader is unbound.
     """
-
-    writes = False
 
     def __init__(self, error: KafkaOnSparkError) -> None:
         self._error = error

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from inspect import isfunction, isgenerator
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -84,18 +84,9 @@ def _is_of_daemon() -> bool:
     return getattr(specification, "name", None) == _DAEMON
 
 
-def wanted_versions(*, writes: bool) -> dict[str, str]:
-    """Return the versions that executors must have, those of this process.
-
-    deltalake only where something is written, which another version does otherwise: a query waits
-    for the process that plans it, and the import of deltalake takes 20 ms there.
-    """
-    versions = {"kafka_on_spark": __version__, "pyarrow": pa.__version__}
-    if writes:
-        import deltalake
-
-        versions["deltalake"] = deltalake.__version__
-    return versions
+def wanted_versions() -> dict[str, str]:
+    """Return the versions that executors must have, those of this process."""
+    return {"kafka_on_spark": __version__, "pyarrow": pa.__version__}
 
 
 Check = Callable[[Mapping[str, str], str], str | None]
@@ -161,7 +152,7 @@ class ExecutorTask(Generic[Argument, Answer]):
         return self._run(argument)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent(self._run, writes=True)
+        return _sent(self._run)
 
 
 class SentToExecutors:
@@ -169,12 +160,7 @@ class SentToExecutors:
 
     An error of ours leaves their methods without its traceback, so that its sentence is what a
     person reads first. All other errors keep theirs.
-
-    Attributes:
-        writes: Whether an object's tasks write, and so need what writes.
     """
-
-    writes: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -183,7 +169,7 @@ class SentToExecutors:
                 setattr(cls, name, _without_traceback(method))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent(_ByDefault(self), writes=self.writes)
+        return _sent(_ByDefault(self))
 
 
 def _without_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -228,11 +214,11 @@ def _rebuild(kind: type, state: dict[str, object] | None) -> object:
     return value
 
 
-def _sent(value: object, *, writes: bool) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
+def _sent(value: object) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
     from pyspark import cloudpickle
 
     payload: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
-    return _load, (wanted_versions(writes=writes), ADVICE, payload)
+    return _load, (wanted_versions(), ADVICE, payload)
 
 
 @contextmanager

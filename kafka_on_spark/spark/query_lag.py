@@ -8,9 +8,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.consume.query_batch import CUT, StreamOffset
+from kafka_on_spark.spark.versions import MISSING
+
+try:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+except ImportError as error:
+    raise InvalidRequestError(MISSING) from error
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import pyspark
+from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.spark.versions import MISSING, check_versions, is_local, line_of
+
+try:
+    import pyspark
+except ImportError as error:
+    raise InvalidRequestError(MISSING) from error
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -23,7 +29,6 @@ from kafka_on_spark.spark.jvm import (
     resolved_jars,
     send_jar,
 )
-from kafka_on_spark.spark.versions import check_versions, is_local
 
 PACKAGES: Final = "spark.jars.packages"
 
@@ -98,7 +103,7 @@ def register_data_source(session: SparkSession) -> None:
     is killed, or has another path, Spark finds none from then on (DATA_SOURCE_NOT_FOUND). A data
     source that Spark has found itself stays as it is.
     """
-    # In the function: it brings Arrow and deltalake, which a session does not need.
+    # In the function: it brings Arrow, which a session does not need.
     from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
 
     try:
@@ -155,11 +160,14 @@ def _conf_settings() -> dict[str, str]:
 
 
 def _delta_jars() -> dict[str, str]:
-    """Return the jars that the launcher fetched; without them, settings for Spark's resolver."""
+    """Return the jars that the launcher fetched, if they are for this Spark; without them, settings
+    for Spark's resolver: Delta publishes a jar of one version for each line of Spark."""
+    delta = f"delta-spark_{line_of(pyspark.__version__)}_"
     jars = sorted((_CHECKOUT / ".venv" / "ivy" / "jars").glob("*.jar")) if _IS_CHECKOUT else []
-    if jars:
+    if any(delta in jar.name for jar in jars):
         return {"spark.jars": ",".join(map(str, jars))}
     packages = read_settings(_CONF / "delta-jars.conf")
+    packages[PACKAGES] = re.sub(r"delta-spark_[\d.]+_", delta, packages[PACKAGES])
     return packages | {"spark.jars.ivySettings": (_CONF / "ivysettings.xml").as_uri()}
 
 

@@ -31,12 +31,13 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:  # an older Spark, on which `check_stream` refuses streams
+    DataSourceStreamArrowWriter = object  # type: ignore[misc,assignment]
 
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,

@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # an older Spark, on which `check_stream` refuses streams
+    ReadAllAvailable = ReadLimit = ReadMaxRows = ReadMinRows = object  # type: ignore[misc,assignment]
+    SupportsTriggerAvailableNow = object  # type: ignore[misc,assignment]
 
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition
@@ -233,8 +238,6 @@ class Reading:
 class BatchReader(SentToExecutors, DataSourceReader):
     """Reads one consistent cut, of now or of the past."""
 
-    writes = False
-
     def __init__(self, options: SourceOptions) -> None:
         self._reading = reading = Reading(options)
         metadata = reading.open_metadata(Awaits.NOTHING)
@@ -260,8 +263,6 @@ class BatchReader(SentToExecutors, DataSourceReader):
 
 class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what is committed, batch by batch. Lives in one Python process per query run."""
-
-    writes = False
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

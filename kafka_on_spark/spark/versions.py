@@ -10,8 +10,10 @@ from typing import Final
 
 from kafka_on_spark.base.errors import InvalidRequestError
 
-SUPPORTED: Final = {"4.2": "4.4"}
-"""Lines of pyspark, each with the line of delta-spark whose jars are published for it."""
+SUPPORTED: Final = {"4.0": "4.4", "4.1": "4.4", "4.2": "4.4"}
+"""Lines of pyspark, oldest first, each with the line of delta-spark that has jars for it."""
+
+MISSING: Final = "no Spark is installed: pip install 'kafka_on_spark[spark]'"
 
 
 def is_local(master: str | None) -> bool:
@@ -25,13 +27,13 @@ def check_versions(*, delta: bool = False) -> None:
     import pyspark
 
     found = {"pyspark": pyspark.__version__}
-    wanted_delta = SUPPORTED.get(_line(pyspark.__version__))
+    wanted_delta = SUPPORTED.get(line_of(pyspark.__version__))
     if delta:
         try:
             found["delta-spark"] = version("delta-spark")
         except PackageNotFoundError:
             found["delta-spark"] = "missing"
-    if wanted_delta is None or (delta and _line(found["delta-spark"]) != wanted_delta):
+    if wanted_delta is None or (delta and line_of(found["delta-spark"]) != wanted_delta):
         works = " or ".join(
             f"pyspark {each} with delta-spark {SUPPORTED[each]}" for each in SUPPORTED
         )
@@ -41,5 +43,17 @@ def check_versions(*, delta: bool = False) -> None:
         )
 
 
-def _line(number: str) -> str:
+def check_stream(what: str, since: str) -> None:
+    """Raise InvalidRequestError if a stream can't do `what` before the line `since` of pyspark."""
+    import pyspark
+
+    lines, line = list(SUPPORTED), line_of(pyspark.__version__)
+    if lines.index(line) < lines.index(since):
+        raise InvalidRequestError(
+            f"a stream can't {what} topics on Spark {line}: install pyspark {since} or later, or"
+            f" {what} batches, as foreachBatch does"
+        )
+
+
+def line_of(number: str) -> str:
     return ".".join(number.split(".")[:2])

@@ -57,7 +57,7 @@ def imported(call, *arguments, lines=b""):
 
 @pytest.mark.parametrize("lines", [b"", b"a\nb\n"], ids=["nothing", "records"])
 def test_produce_imports_only_what_appends(call, new_topic, lines):
-    topic = new_topic(b"a")  # its tables are there: deltalake creates them
+    topic = new_topic(b"a")
 
     modules = imported(call, "produce", "--topic", topic, lines=lines)
 

@@ -1,6 +1,7 @@
 """Which settings a session is started with; no Spark is."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -21,7 +22,8 @@ def started_by_nobody(monkeypatch):
 def jars(monkeypatch, tmp_path):
     folder = tmp_path / ".venv" / "ivy" / "jars"
     folder.mkdir(parents=True)
-    (folder / "delta.jar").touch()
+    (folder / "io.delta_delta-spark_4.2_2.13-4.4.0.jar").touch()
+    monkeypatch.setattr(session.pyspark, "__version__", "4.2.7")
     monkeypatch.setattr(session, "_CHECKOUT", tmp_path)
     return folder
 
@@ -30,7 +32,7 @@ def test_session_of_a_notebook_gets_the_settings_and_jars_of_the_launcher(jars):
     settings = session_settings({})
 
     assert settings["spark.sql.extensions"] == DELTA
-    assert settings["spark.jars"] == str(jars / "delta.jar")
+    assert settings["spark.jars"] == str(next(jars.iterdir()))
     assert "spark.jars.packages" not in settings
 
 
@@ -44,7 +46,16 @@ def test_given_settings_win_and_truth_is_written_as_spark_reads_it(jars):
 def test_given_jars_are_joined_with_ours(jars):
     settings = session_settings({"spark.jars": "mine.jar"})
 
-    assert settings["spark.jars"] == f"{jars / 'delta.jar'},mine.jar"
+    assert settings["spark.jars"] == f"{next(jars.iterdir())},mine.jar"
+
+
+def test_another_spark_gets_delta_s_jar_for_its_own_line(monkeypatch, jars):
+    monkeypatch.setattr(session.pyspark, "__version__", "4.1.4")
+
+    settings = session_settings({})
+
+    assert "spark.jars" not in settings
+    assert re.fullmatch(r"io\.delta:delta-spark_4\.1_2\.13:[\d.]+", settings["spark.jars.packages"])
 
 
 def test_packages_of_hadoops_that_are_given_are_not_excluded_with_delta_s_client(

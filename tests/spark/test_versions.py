@@ -5,7 +5,7 @@ import pytest
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.spark import versions
-from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.spark.versions import check_stream, check_versions
 
 CASES = [
     pytest.param("4.2.0", "4.4.1", None, id="what works"),
@@ -39,3 +39,26 @@ def test_a_process_that_only_reads_and_writes_by_format_needs_no_delta_spark(mon
     monkeypatch.setattr(versions, "version", lambda name: pytest.fail("it was looked for"))
 
     check_versions()
+
+
+# fmt: off
+STREAMS = [
+    pytest.param("4.0.1", "write", "4.1", "a stream can't write topics on Spark 4.0: install pyspark 4.1 or later, or write batches, as foreachBatch does", id="too old"),
+    pytest.param("4.1.4", "write", "4.1", None, id="old enough"),
+    pytest.param("4.2.0", "write", "4.1", None, id="newer"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("spark, what, since, said", STREAMS)
+def test_a_stream_is_refused_on_a_spark_that_is_too_old_for_it(
+    monkeypatch, spark, what, since, said
+):
+    monkeypatch.setattr(pyspark, "__version__", spark)
+
+    if said is None:
+        check_stream(what, since)
+        return
+    with pytest.raises(InvalidRequestError) as refusal:
+        check_stream(what, since)
+    assert refusal.value.message == said

@@ -18,6 +18,7 @@ counts, whoever put it (design note 3).
 """
 
 import errno
+import json
 import logging
 import os
 import random
@@ -104,12 +105,38 @@ def tombstones_kept(delete_delay_ms: int, cleaner_ms: int = CLEANER_MS) -> dict[
     return {TOMBSTONES_KEPT: f"interval {kept_ms // 1000} seconds"}
 
 
+_DELTA_TYPES: Final = {
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
 @lru_cache(maxsize=8)
 def delta_schema(schema: pa.Schema) -> str:
-    # In the function: a query waits for the process that plans it, which creates no table.
-    from deltalake import Schema
+    """Return a schema as Delta writes it into a table's metadata."""
+    return json.dumps(_delta_struct(schema), separators=(",", ":"))
 
-    return Schema.from_arrow(schema).to_json()
+
+def _delta_struct(fields: Iterable[pa.Field]) -> dict[str, object]:
+    columns = [
+        {"name": each.name, "type": _delta_type(each.type), "nullable": each.nullable}
+        | {"metadata": {}}
+        for each in fields
+    ]
+    return {"type": "struct", "fields": columns}
+
+
+def _delta_type(kind: pa.DataType) -> object:
+    if pa.types.is_struct(kind):
+        return _delta_struct(kind)
+    if pa.types.is_list(kind):
+        element = kind.value_field
+        nullable = {"containsNull": element.nullable}
+        return {"type": "array", "elementType": _delta_type(element.type)} | nullable
+    return _DELTA_TYPES[kind]
 
 
 def holds_more(files: RootFiles, uri: str) -> bool:

@@ -8,8 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 
+from kafka_on_spark.log import segments
+from kafka_on_spark.metadata import metadata_files
 from kafka_on_spark.store.delta.delta_files import (
     FileEntry,
     TableSettings,
@@ -31,6 +33,11 @@ SETTINGS = TableSettings(
     partition_by=COLUMNS,
     configuration={"kos.partition": "1"},
 )
+
+
+@pytest.mark.parametrize("schema", [metadata_files.TABLE_SCHEMA, segments.TABLE_SCHEMA])
+def test_a_schema_is_written_as_delta_rs_writes_it(schema):
+    assert json.loads(delta_schema(schema)) == json.loads(Schema.from_arrow(schema).to_json())
 
 
 def encoded(adds=(), removes=(), settings=None, **counters):
