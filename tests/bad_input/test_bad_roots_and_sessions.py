@@ -56,7 +56,7 @@ ROOTS = [
     pytest.param(4, lambda _: "/proc/kafka",            InvalidRootError,                 ["/proc/kafka can't be", "give a folder"],                 id="a place that can't be written"),
     pytest.param(4, lambda _: "",                       InvalidRootError,                 ["'' is not a root", "give a folder or a URL"],            id="no text"),
     pytest.param(4, lambda _: None,                     InvalidRootError,                 ["None is not a root", "give a folder or a URL"],          id="nothing"),
-    pytest.param(4, lambda _: "hdfs://host/x",          InvalidRootError,                 ["'hdfs://host/x' is not a root", "such as s3://"],         id="an unknown scheme"),
+    pytest.param(4, lambda _: "ftp://host/x",          InvalidRootError,                 ["'ftp://host/x' is not a root", "such as s3://"],         id="an unknown scheme"),
     pytest.param(4, lambda _: "s3://me:secret@host/x",  InvalidRootError,                 ["give credentials as storage options"],                   id="a URL with a password"),
     pytest.param(4, foreign,                            InvalidRootError,                 ["meta.properties is not a broker's", "an empty folder"],  id="not a root of ours"),
     pytest.param(4, lambda disks: disks.root(2),        DuplicateBrokerRegistrationError, ["belongs to broker 2, not to 4", "a root of its own"],    id="another broker's"),
@@ -96,7 +96,7 @@ def test_a_refused_registration_leaves_a_free_root_free(
 
 
 @pytest.mark.parametrize("is_broker", [True, False], ids=["a broker", "its metadata"])
-@pytest.mark.parametrize("root", ["a-file", "", "hdfs://host/x"])
+@pytest.mark.parametrize("root", ["a-file", "", "ftp://host/x"])
 def test_a_cluster_is_not_created_on_what_cannot_be_a_root(disks, refused, root, is_broker):
     path = file_in(disks) if root == "a-file" else root
     metadata = disks.base / "new-meta" if is_broker else path
