@@ -194,6 +194,9 @@ class MemoryReplicaLog:
         self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
         self._is_opened_anew = False
 
+    def known_soon(self) -> ReplicaState | None:
+        return self.known  # no table is opened early
+
     def load(self) -> ReplicaState:
         try:
             return self._load()

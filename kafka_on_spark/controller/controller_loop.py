@@ -164,7 +164,6 @@ class ControllerLoop:
         self._refused_since: dict[BrokerId, tuple[int, MetadataImage]] = {}
         self._tried_at_ms: dict[BrokerId, int] = {}
         self._refusing: frozenset[BrokerId] = frozenset()
-        self._poll_ms = STORE_POLL_MS if self._metadata.is_far else POLL_MS
         self._is_single_pass = False
         self._report = ControllerReport()
         self._moved: set[PartitionKey] = set()
@@ -203,6 +202,12 @@ class ControllerLoop:
             self._term.resign()
         self._report.leaders_moved = len(self._moved)
         return self._report
+
+    @property
+    def _poll_ms(self) -> float:
+        if not self._metadata.is_far:
+            return POLL_MS
+        return max(POLL_MS, min(STORE_POLL_MS, lease_ms(self._metadata.image) / 10))
 
     def _claim(self, wait_ms_max: int) -> Term:
         watch = LeaseWatch(self._clock)
@@ -246,7 +251,7 @@ class ControllerLoop:
 
     def _submit_if_due(self, decide: Decide[T]) -> T:
         """Commit what `decide` says, unless that is nothing by the image that is known: so it is
-        in most passes. The log was read a second ago at most, or when this pass last committed.
+        in most passes. The log was read some seconds ago at most, or when this pass last committed.
         What was committed since is decided by the next pass, of this or of another process."""
         return submit_if_due(self._metadata.image, decide, self._term.submit)
 

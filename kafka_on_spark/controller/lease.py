@@ -117,7 +117,6 @@ class Term:
         self._controller_id = controller_id
         self.epoch: ControllerEpoch  # once it has claimed
         self._timeout_ms = timeout_ms
-        self._read_ms = STORE_READ_MS if metadata.is_far else READ_MS
         self.renewed_at_ms = self._read_at_ms = clock.monotonic_ms()
 
     @classmethod
@@ -168,8 +167,11 @@ class Term:
 
     def read_if_needed(self) -> None:
         """Read the log, unless a small question says that nothing is new."""
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._read_at_ms >= self._read_ms or self.metadata.has_next():
+        now_ms, read_ms = self._clock.monotonic_ms(), READ_MS
+        if self.metadata.is_far:
+            lease = lease_ms(self.metadata.image)
+            read_ms = max(READ_MS, min(STORE_READ_MS, lease // RENEWALS_PER_LEASE))
+        if now_ms - self._read_at_ms >= read_ms or self.metadata.has_next():
             self.metadata.catch_up()
             self._read_at_ms = now_ms
 

@@ -268,7 +268,7 @@ class _Fetcher:
         """Return what this process knows of the follower, if it lacks nothing but files that were
         staged for it just now, in a leader's state that was just seen: their commit proves that it
         is the newest."""
-        known, staged = self._follower_log.known, self._order.staged
+        known, staged = self._follower_log.known_soon(), self._order.staged
         if leader is None or known is None or known.leader_epoch != self._epoch or not staged:
             return None
         lacking = leader.batches_between(known.log_end_offset, leader.log_end_offset)

@@ -11,6 +11,7 @@ any Delta reader sees an ordinary table.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -62,7 +63,14 @@ from kafka_on_spark.log.state import (
     halves,
 )
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.store.deadlines import RootHangsError, SystemClock, until_committed, within
+from kafka_on_spark.store.deadlines import (
+    Call,
+    RootHangsError,
+    SystemClock,
+    begin,
+    until_committed,
+    within,
+)
 from kafka_on_spark.store.delta.delta_files import FileEntry
 from kafka_on_spark.store.delta.delta_log import DeltaLog, tombstones_kept
 from kafka_on_spark.store.error_translation import as_storage_errors, is_denied, parsing
@@ -113,6 +121,8 @@ class ReplicaLog:
         self._delta = DeltaLog(address.folder, options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._seen_ms = 0.0
+        self._was_opened_early = False
+        self._early: Call[ReplicaState] | None = None
         self._checked: _Checked | None = None
         self._producers: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
         self._files = RootFiles(address.root, options)
@@ -163,12 +173,26 @@ class ReplicaLog:
     def known(self) -> ReplicaState | None:
         """The state that was loaded or committed last; None: none was, or on a store a minute ago.
         What is decided on it is committed only if it is still the newest, so who only commits need
-        not load. A load that is under way, of a table that is not known, is waited for."""
-        if self._state is None:
-            with self._delta.lock:
-                pass
+        not load."""
         is_old = self.clock.monotonic_ms() - self._seen_ms > KNOWN_MS_MAX
         return None if is_old and not self._delta.is_local else self._state
+
+    def open_early(self) -> None:
+        """Begin, once, to load a table of which nothing is known, and to look which disk its root
+        is. Nobody need wait for it, and who needs what could not be read reads it again."""
+        if self._state is None and not self._was_opened_early:
+            self._was_opened_early = True
+            with suppress(KafkaStorageError):  # the root takes no more calls
+                begin(self._address.root, self.check_root)
+                self._early = begin(self._address.root, self.load)
+
+    def known_soon(self) -> ReplicaState | None:
+        """Return what is known; a load that was begun early is waited for."""
+        early, self._early = self._early, None
+        if early is not None:
+            with suppress(KafkaOnSparkError):  # `load` says why
+                early.in_time()
+        return self.known
 
     def load(self) -> ReplicaState:
         """Return the newest state; all records that it counts are durable.

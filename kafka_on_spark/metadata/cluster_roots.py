@@ -89,6 +89,7 @@ class DeltaMetadataLog(QuorumLog):
     ) -> None:
         self._options = options
         given = given_roots(roots_in(url), options, patience_ms=patience_ms)
+        began_ms = SystemClock().monotonic_ms()
         tables = tables_at_their_places(given, options)
         self._given = {root: given[root] for root in tables}
         self._given_roots = {identity.key: root for root, identity in self._given.items()}
@@ -108,6 +109,7 @@ class DeltaMetadataLog(QuorumLog):
         )
         for key in self._given_logs:
             self.tables.log_of(key)
+        self._opened_ms = began_ms
 
     def _open_voter(self, voter: Voter) -> VoterLog:
         """Return a voter's table: on the root that was given, or on the one that the log names."""

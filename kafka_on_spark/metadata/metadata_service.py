@@ -288,9 +288,7 @@ class MetadataService:
                     batches = self._read_from_snapshot()
                 else:
                     batches = self.log.read(from_offset=self.image.offset)
-            except HistoryExpiredError:  # this process was away for so long
-                if is_first:
-                    raise
+            except HistoryExpiredError:  # this process was away for so long, or is slow
                 before, is_first = self.image, True
                 batches = self._read_from_snapshot()
                 if self.image.offset < before.offset:

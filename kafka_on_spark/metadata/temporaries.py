@@ -66,6 +66,8 @@ def clean_table(root: str, table: str, options: StorageOptions) -> int:
 def clean_metadata_root(root: str, table: str, options: StorageOptions) -> int:
     cleaning = _Cleaning(root, options)
     cleaning.remove_tables(f"{root}/{VIEWS}", _VIEW)
+    cleaning.remove_files(root, _OF_FILES)
+    cleaning.remove_tables(root, _SCRATCH_TABLE)
     if leaves_unfinished(root):
         cleaning.remove_files(f"{table}/{QUEUED}", _QUEUED_REPORTS)
         for folder in (root, f"{root}/snapshots", table, f"{table}/_delta_log"):

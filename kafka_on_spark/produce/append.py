@@ -38,7 +38,6 @@ from kafka_on_spark.log.batch import (
     StagedBatch,
     WriterFence,
 )
-from kafka_on_spark.log.segments import begin_at
 from kafka_on_spark.log.state import address_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.node.node import Node
@@ -208,7 +207,7 @@ def append_records(
         read = metadata.news if plan.acks == "all" else metadata.catch_up
         news = None if threads is None else threads.pool(frozenset()).submit(read)
         if threads is not None:
-            _open_leaders(node, plan.topic_id)
+            _open_leaders(node, known, plan.topic_id)
         rows = stage(plan.order)
         image = read() if news is None else news.result()
         if image is not known:
@@ -219,17 +218,14 @@ def append_records(
         return append_staged(node, [(plan, rows)], image=image)[0]
 
 
-def _open_leaders(node: Node, topic_id: TopicId) -> None:
+def _open_leaders(node: Node, image: MetadataImage, topic_id: TopicId) -> None:
     """Begin to read the leaders' tables that this process does not know, while files are staged: on
-    a store that takes longer. Who needs one that could not be read reads it again."""
-    image = node.metadata.image
+    a store that takes longer."""
     for number, partition in [*image.topics[topic_id].partitions.items()][:OPENED_EARLY_MAX]:
         leader = partition.leader
         if leader is not None and partition.is_created(leader):
             address = address_of(image, PartitionKey(topic_id, number), partition, leader)
-            log = node.replicas.open(address)
-            if log.known is None:
-                begin_at(address, log.load)
+            node.replicas.open(address).open_early()
 
 
 def plan_append(node: Node, request: AppendRequest) -> AppendPlan:

@@ -420,21 +420,14 @@ class AppendRounds:
             return error
 
     def _open_early(self, image: MetadataImage, batch: PartitionBatch) -> None:
-        """On a store, begin to look which disks the roots are, and to read the followers' tables,
-        where this process knows neither, while the leader's is read: each takes some waits. Nobody
-        waits for it, and who needs what it could not read reads it again."""
+        """On a store, begin to read the tables that this process does not know, while the leader's
+        is read and committed to."""
         partition = batch.registration
         if not self._metadata.is_far or self._acks != "all" or partition is None:
             return
-        created = filter(partition.is_created, partition.isr)
-        for each in sorted(created, key=lambda each: each == partition.leader):
+        for each in filter(partition.is_created, partition.isr):
             address = address_of(image, batch.key, partition, each)
-            log = self._node.replicas.open(address)
-            if each == partition.leader:  # whose table is opened already
-                begin_at(address, log.check_root)
-            elif log.known is None:
-                begin_at(address, log.check_root)
-                begin_at(address, log.load)
+            self._node.replicas.open(address).open_early()
 
     def _have_fetched(
         self, image: MetadataImage, batch: PartitionBatch, *, is_first_try: bool

@@ -230,7 +230,7 @@ def place(
     batch.log = log = node.replicas.open(leader)
     with _of_leader(node, key, partition, leader):
         is_first = batch.last_error is None and not batch.puts and not batch.is_appended
-        state = begin_leadership(log, partition, log.known if is_first else None)
+        state = begin_leadership(log, partition, log.known_soon() if is_first else None)
         if batch.puts:
             state = with_borders_over(state, batch.puts, partial(node.segments.borders, leader))
     # An earlier try has appended it; if it stands in this leader's log, no newer producer or writer

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOTDIR
 from functools import partial
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from typing import Final
 from uuid import uuid4
 
@@ -178,7 +178,10 @@ def check_conditional_puts(root: str, options: StorageOptions) -> None:
     start = Barrier(RACERS)
 
     def put(path: str, content: bytes) -> bool:
-        start.wait()
+        try:
+            start.wait(LONG.store)
+        except BrokenBarrierError:
+            raise KafkaStorageError(f"no thread can be started to race on {root}") from None
         return files.write_if_absent(path, content)
 
     try:

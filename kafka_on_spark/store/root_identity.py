@@ -5,6 +5,8 @@ A root without that file never passes for an empty one: an unmounted disk looks 
 
 import json
 import os
+import time
+from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -200,9 +202,26 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
         )
 
 
-_OWN_PROBE: Final = f"_probe-{uuid4().hex}"
-"""What this process writes to probe a store: the object is no other's, since a store may refuse
-more than one put a second of one object."""
+PROBED_SECONDS: Final = 1.5
+
+_probes: Final[deque[tuple[float, str]]] = deque()
+"""The objects by which this process probes stores, and when each was put last: a store may refuse
+more than one put a second of one object. Global, as what is on a store is."""
+
+
+def _probe_name() -> str:
+    """Return an object that this process has put before, unless that was just now."""
+    now = time.monotonic()
+    try:
+        at, name = _probes.popleft()
+    except IndexError:
+        at, name = now, ""
+    if now - at < PROBED_SECONDS:
+        if name:
+            _probes.appendleft((at, name))
+        name = f"_probe-{uuid4().hex}"
+    _probes.append((now, name))
+    return name
 
 
 def probe_root(
@@ -222,7 +241,7 @@ def probe_root(
     if is_local(root) or size_bytes:
         put_and_delete(root, options, size_bytes)
     else:  # a request less; the next probe replaces it, and once there is none, upkeep deletes it
-        RootFiles(root, options).write(f"{root}/{_OWN_PROBE}", b"probe")
+        RootFiles(root, options).write(f"{root}/{_probe_name()}", b"probe")
 
 
 def put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> None:

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.errors import (
@@ -66,6 +67,9 @@ DISCOVERIES_MAX: Final = 8
 
 EARLY_MS_MAX: Final = 5_000
 """A file that was put longer ago names no decision: its time is that of the decision."""
+
+OPENED_MS_MAX: Final = 5_000
+"""Voters' tables that were opened longer ago are looked at again, before a log is read by them."""
 
 COPIED_A_MS: Final = 20
 """Records that the slowest voter which is waited for copies in a millisecond: a decision for many
@@ -155,6 +159,7 @@ class QuorumLog:
     """
 
     uri = ""
+    _opened_ms = -inf
 
     def __init__(
         self,
@@ -654,7 +659,9 @@ class QuorumLog:
         """Return the newest readable snapshot, if any, and the committed batches after it; as
         `newest_snapshot` and `read`, with one look at the voters. A process that has just opened
         their tables needs none."""
-        opened = leader_among(self.tables.newest_of_all()) if self.confirmed is None else None
+        is_new = self._clock.monotonic_ms() - self._opened_ms < OPENED_MS_MAX
+        self._opened_ms = -inf
+        opened = leader_among(self.tables.newest_of_all()) if is_new else None
         if opened is not None and opened.is_confirmed:
             self.tables.use(opened.voters)
             self._keep(view := opened)

@@ -571,6 +571,10 @@ def retry_backoff_ms(retries: int, drawn: float, backoff_max_ms: int) -> int:
     return min(BACKOFF_BASE_MS * steps, backoff_max_ms)
 
 
+COMMIT_MS_MAX: Final = 500
+"""A tail's writer has no longer: others wait meanwhile."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
     """Times in ms, of a process's own monotonic clock.
@@ -607,8 +611,8 @@ class QuorumSettings:
             fetch_timeout_ms=max(self.fetch_timeout_ms, 2 * answer_ms),
             election_timeout_ms=max(self.election_timeout_ms, 2 * answer_ms),
             answer_timeout_ms=max(self.answer_timeout_ms, 2 * answer_ms),
-            commit_ms=max(self.commit_ms, answer_ms),
-            patience_ms=max(self.patience_ms, 4 * answer_ms),
+            commit_ms=max(self.commit_ms, min(answer_ms, COMMIT_MS_MAX)),
+            patience_ms=max(self.patience_ms, 2 * answer_ms),
         )
 
     @property

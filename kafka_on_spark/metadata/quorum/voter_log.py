@@ -202,6 +202,9 @@ def write_merged(
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LISTED_MS_MAX: Final = 5_000
+"""A list of snapshots that was begun longer ago is made again."""
+
 MERGE_INTERVAL: Final = 8
 """The process that commits a version divisible by this looks for files to merge."""
 
@@ -262,7 +265,7 @@ class VoterLog:
         self._log_files: list[LogFile] = []
         self._in_hand: tuple[Sequence[RaftBatch], Sequence[EncodedBatch]] = ((), ())
         self._put_early: LogFile | None = None
-        self._listed: Call[list[OffsetAndEpoch]] | None = None
+        self._listed: tuple[Call[list[OffsetAndEpoch]], int] | None = None
         self._is_merge_due = False
         self._sound: set[str] = set()  # merged files that were read back
 
@@ -342,14 +345,16 @@ class VoterLog:
         """On a store, begin to list the snapshots: whoever opens a log needs them."""
         if not is_local(self.root):
             with suppress(KafkaStorageError):
-                self._listed = begin(self.root, self._list)
+                self._listed = begin(self.root, self._list), SystemClock().monotonic_ms()
 
     def snapshots(self) -> list[OffsetAndEpoch]:
         """Return where the root's snapshots end, by their names. None of them is read, so they may
         be damaged, and some may be of other logs than this one: a process that was frozen may leave
         one of an earlier cluster, or generation. The log says which count (`is_snapshot_of`)."""
         listed, self._listed = self._listed, None
-        return self._list() if listed is None else listed.in_time()
+        if listed is not None and SystemClock().monotonic_ms() - listed[1] < LISTED_MS_MAX:
+            return listed[0].in_time()
+        return self._list()
 
     @on_root
     def _list(self) -> list[OffsetAndEpoch]:

@@ -321,7 +321,8 @@ class VoterTables:
         """Return how long the voters' last calls took at most, by the median voter of those that
         have answered: one whose root hung for a minute makes nobody patient."""
         with self._lock:
-            slowest = sorted(max(each) for each in self._took_ms.values())
+            took = (self._took_ms[key] for key in self.voters.keys)
+            slowest = sorted(max(each) for each in took if each)
         return min(slowest[(len(slowest) - 1) // 2], ANSWER_MS_MAX) if slowest else 0
 
     def hangs(self, key: VoterKey) -> bool:

@@ -282,7 +282,8 @@ def _open_listed(log: CommitFiles) -> tuple[TableState, int, FileStamp | None]:
             empty += [] if content else [commit.version]
     if None in (oldest, stamp) or state.version < newest or log.stamps(first) != [oldest]:
         # Cleaned; or its writer had seen commits that the disk has lost.
-        raise _GoneError(commit_path(log.uri, first if oldest is None else state.version + 1))
+        is_short = oldest is not None and state.version < newest
+        raise _GoneError(commit_path(log.uri, state.version + 1 if is_short else first))
     log.check_void(empty)
     if not state.configuration:
         raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))

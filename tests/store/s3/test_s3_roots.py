@@ -14,6 +14,7 @@ from kafka_on_spark.metadata import temporaries
 from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.image import BrokerRegistration
 from kafka_on_spark.metadata.records import BrokerState, ConfigRecord, Stamp
+from kafka_on_spark.store import root_identity
 from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.root_identity import (
     encode_properties,
@@ -89,7 +90,8 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
     assert files.names(root) == sorted([*others, "meta.properties"])
 
 
-def test_store_with_atomic_puts_passes_and_keeps_its_identity(root, options, files):
+def test_store_with_atomic_puts_passes_and_keeps_its_identity(root, options, files, monkeypatch):
+    monkeypatch.setattr(root_identity, "PROBED_SECONDS", 0.0)
     identity = prepare_root(root, "a-cluster", BrokerId(1), options)
 
     assert prepare_root(root, "a-cluster", BrokerId(1), options) == identity
