@@ -303,12 +303,13 @@ class _Clock:
 
 
 class _ReplicaLog:
-    known = None  # a state that was loaded before is a load after which others went on
-
     def __init__(self, process: Process, address: ReplicaAddress) -> None:
         self.clock = process.clock
         self._process = process
         self._address = address
+
+    def known_soon(self) -> None:
+        """A state that was loaded before is a load after which others went on."""
 
     def load(self) -> ReplicaState:
         answer, place = self._process.ask(Call("load", self._address))

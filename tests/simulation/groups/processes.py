@@ -32,7 +32,7 @@ ROWS_MAX: Final = 7
 
 _OF_LOG: Final = frozenset(
     (
-        *("newest_snapshot", "write_snapshot", "maintain", "has_successor"),
+        *("read_from_snapshot", "newest_snapshot", "write_snapshot", "maintain", "has_successor"),
         *("clean", "check_writable", "root_ms", "leader_uri"),
     )
 )

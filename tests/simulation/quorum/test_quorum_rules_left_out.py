@@ -15,6 +15,7 @@ FIRST_SEEDS = {
     quorum_mutants.vote_is_for_any_log: 10,
     quorum_mutants.denial_is_the_roots: 370,
     voter_change_mutants.voter_is_removed_whoever_answers: 2,
+    voter_change_mutants.two_voters_change_at_once: 1,
 }
 """Where the search begins for those that the first seeds do not show: with one that does today."""
 
