@@ -126,6 +126,12 @@ def yarn(folder: Path, *, mode: str) -> list[str]:
         for place, base in BASES.items():
             steps = f"append check fsck --id yarn-{place}"
             found += end_of(bed.steps(f"steps-{place}", steps, base, options, settings))
+        if mode == "cluster":
+            printed = (bed.folder / "h1").glob("target/**/container_*/stdout")
+            lines = [line for each in printed for line in each.read_text().splitlines()]
+            found = [each.removeprefix("STEP ") for each in lines if each.startswith("STEP ")]
+    if sum("check: 3000 rows" in each for each in found) != len(BASES):
+        raise WrongError(f"not all of what was appended was read: {found}")
     return found
 
 
