@@ -35,6 +35,7 @@ _DENIED_KINDS: Final = frozenset(
         "DefaultCredentialsError",  # google
         "NoCredentialsError",  # botocore
         "PartialCredentialsError",  # botocore
+        "RefreshError",  # google
     }
 )
 _ADVICE: Final[Mapping[type[KafkaStorageError], str]] = {
