@@ -13,8 +13,7 @@ from azure.storage.blob.aio import BlobServiceClient
 SETTINGS: Final = {
     "read_timeout": 60.0,  # botocore's
     "connection_timeout": 60.0,
-    # Waits of 3, 5 and 9 s, up to 1 s more or less. The client's own, of 15 s and more, outlast a
-    # call.
+    # Waits of 3, 5 and 9 s, 1 s more or less. The client's own of 15 s and more outlast a call.
     "retry_total": 3,
     "initial_backoff": 1,
     "increment_base": 2,

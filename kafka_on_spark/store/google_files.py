@@ -21,8 +21,7 @@ TIMES: Final = {"sock_connect": 60.0, "sock_read": 60.0}
 """How long a connection or an answer may take, seconds: as botocore's."""
 
 _METHODS: Final = ("google_default", "cloud", "cache", "anon")
-"""What gcsfs takes in place of a key file; of any other text it says that there is no such file, or
-sends it as a token."""
+"""What gcsfs takes in place of a key file; any other text it sends as a token."""
 
 
 class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
@@ -38,7 +37,7 @@ class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
         times: Mapping[str, float] | None = None,
         **given: Any,
     ) -> None:
-        if token and not (key_file or anon or token in _METHODS or os.path.isfile(token)):
+        if token and not (key_file or anon or token in _METHODS or os.path.exists(token)):
             raise ValueError(  # its text may be a secret: not shown
                 "the key file that token (application_credentials, service_account) names is not"
                 " on this host: give the path of one that is, executors too"

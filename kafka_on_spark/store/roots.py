@@ -76,9 +76,10 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     given = client_options(url, options.for_url(url))
     try:
         return _made(client, json.dumps(given, sort_keys=True), os.getpid())
-    except ValueError as error:  # of options that don't fit, or of a key file
-        said = reason(error, options)
-        raise RootAccessDeniedError(f"can't use {url}: {said}") from options.shown(error)
+    except (ValueError, KeyError) as error:  # of options that don't fit, or of a key file
+        raise RootAccessDeniedError(
+            f"can't use {url} with the options that are given: {reason(error, options)}"
+        ) from options.shown(error)
 
 
 def _client_of(package: str) -> Any:

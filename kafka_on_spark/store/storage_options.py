@@ -82,17 +82,17 @@ def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
         return dict(given)
     kind, _, rest = name.partition(":")
     found = _from_environment(rest, url) if kind == "env" else _from_profile(rest, url)
-    package = PACKAGES[urlsplit(url).scheme]
-    places = _STORES[package][2]
-    taken = {places[each] for each in _own(package, options)} - {""}
-    kept = {
-        option: text
-        for option, text in found.items()
-        if taken.isdisjoint(places[each] for each in _own(package, {option: text}))
-    }
+    taken = _places_of(options, url)
+    kept = {each: text for each, text in found.items() if not taken & _places_of([each], url)}
     result = kept | options
     _check_unmixed(result, url, name)
     return result
+
+
+def _places_of(options: Iterable[str], url: str) -> set[str]:
+    package = PACKAGES[urlsplit(url).scheme]
+    places = _STORES[package][2]
+    return {places[each] for each in _own(package, dict.fromkeys(options, ""))} - {""}
 
 
 def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
@@ -118,14 +118,11 @@ def _from_environment(prefix: str, url: str) -> dict[str, str]:
         if name.startswith(start) and text
         if _own(package, {(option := name.removeprefix(start).lower()): text})
     }
-    places = _STORES[package][2]
-    if not any(places[each] and _gives_identity(each) for each in _own(package, found)):
-        example = {"s3fs": "AWS_ACCESS_KEY_ID", "adlfs": "AZURE_STORAGE_ACCOUNT_NAME"}
+    if not any(_gives_identity(each) and _places_of([each], url) for each in found):
         raise KafkaStorageError(
             f"{url} has the credentials env:{prefix}, and no variable of this process that begins"
-            f" with {start} gives any: set"
-            f" {start}{example.get(package, 'GOOGLE_APPLICATION_CREDENTIALS')} and its like, on"
-            " executors too"
+            f" with {start} gives any of {_STORES[package][0]}: set {start}AWS_ACCESS_KEY_ID or"
+            " what that store has in its place, on executors too"
         )
     return found
 
@@ -484,9 +481,8 @@ class StorageOptions:
         prefix = longest_prefix(self._options, url)
         unscoped = self._unscoped()
         if PACKAGES.get(urlsplit(url).scheme) != "s3fs":
-            unscoped = {
-                name: each for name, each in unscoped.items() if name.lower() not in _S3_ALONE
-            }
+            for name in [each for each in unscoped if each.lower() in _S3_ALONE]:
+                del unscoped[name]
         scope = unscoped if prefix is None else self._options[prefix]
         if not isinstance(scope, Mapping):
             plain = {name: each for name, each in unscoped.items() if not _gives_identity(name)}

@@ -142,7 +142,9 @@ def test_client_that_cant_be_made_of_what_the_caller_gives_is_denied_access(monk
 
     monkeypatch.setattr(roots, "_client_of", lambda _: refuse)
 
-    with pytest.raises(RootAccessDeniedError, match=r"can't use az://b.*malformed: .hidden") as no:
+    with pytest.raises(
+        RootAccessDeniedError, match=r"can't use az://b.*given: malformed: .hidden"
+    ) as no:
         RootFiles("az://b", StorageOptions({"connection_string": SECRET})).read("az://b/f", 1)
 
     assert no.value.__cause__ is None

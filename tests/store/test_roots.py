@@ -380,7 +380,7 @@ KINDS = [
     pytest.param(StatusError(507),                                                           RootFullError,         id="insufficient-storage"),
     pytest.param(OSError(errno.EROFS, "Read-only file system"),                              RootReadOnlyError,     id="read-only"),
     pytest.param(OSError(errno.EACCES, "Permission denied"),                                 RootAccessDeniedError, id="denied"),
-    pytest.param(type("RefreshError", (Exception,), {})("revoked"),                          RootAccessDeniedError, id="key revoked"),
+    pytest.param(type("Of", (type("RefreshError", (Exception,), {}),), {})("revoked"),       RootAccessDeniedError, id="key revoked"),
     pytest.param(StatusError(503),                                                           KafkaStorageError,     id="slow-down"),
     pytest.param(OSError(errno.EIO, "Input/output error"),                                   KafkaStorageError,     id="broken"),
 ]
