@@ -70,7 +70,12 @@ def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None)
 
 
 def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> "DataFrame":
-    import pandas as pd  # in the function: the SQL below needs none
+    try:  # in the function: the SQL below needs none
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "tables need pandas: install it with pip install 'kafka_on_spark[notebook]'"
+        ) from error
 
     frame = pd.DataFrame(list(rows), columns=list(columns))
     # A leader may be missing, and stays an integer.

@@ -13,8 +13,8 @@ from azure.storage.blob.aio import BlobServiceClient
 SETTINGS: Final = {
     "read_timeout": 60.0,  # botocore's
     "connection_timeout": 60.0,
-    # Waits of 1, 3, 5 and 9 s, more or less. The client's own of 15 s and more outlast a call.
-    "retry_total": 4,
+    # Waits of 3, 5 and 9 s, 1 s more or less. The client's own of 15 s and more outlast a call.
+    "retry_total": 3,
     "initial_backoff": 1,
     "increment_base": 2,
     "random_jitter_range": 1,
@@ -34,6 +34,8 @@ class AzureFiles(AzureBlobFileSystem):  # type: ignore[misc]  # it has no types
         self._endpoint = endpoint_url
         self._account = given.get("account_name")
         self._settings = {**SETTINGS, **(settings or {})}
+        for each in ("connect", "read", "status"):  # the client limits each kind to three as well
+            self._settings[f"retry_{each}"] = self._settings["retry_total"]
         super().__init__(**given)
 
     def do_connect(self) -> None:

@@ -35,6 +35,7 @@ _DENIED_KINDS: Final = frozenset(
         "DefaultCredentialsError",  # google
         "NoCredentialsError",  # botocore
         "PartialCredentialsError",  # botocore
+        "RefreshError",  # google
     }
 )
 _ADVICE: Final[Mapping[type[KafkaStorageError], str]] = {
@@ -131,7 +132,8 @@ def _is_denied(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _DENIED_ERRNO
-    return type(error).__name__ in _DENIED_KINDS or _status(error) in _DENIED_STATUS
+    kinds = {each.__name__ for each in type(error).__mro__}
+    return not kinds.isdisjoint(_DENIED_KINDS) or _status(error) in _DENIED_STATUS
 
 
 def _status(error: BaseException) -> int | None:

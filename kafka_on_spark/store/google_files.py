@@ -3,6 +3,7 @@ look. It is imported where that store is used.
 """
 
 import logging
+import os
 from collections.abc import Mapping
 from errno import ENOENT
 from typing import Any, Final
@@ -19,6 +20,9 @@ logging.getLogger("gcsfs").addHandler(logging.NullHandler())
 TIMES: Final = {"sock_connect": 60.0, "sock_read": 60.0}
 """How long a connection or an answer may take, seconds: as botocore's."""
 
+_METHODS: Final = ("google_default", "cloud", "cache", "anon")
+"""What gcsfs takes in place of a key file; any other text it sends as a token."""
+
 
 class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
     """A GCSFileSystem whose requests end, and that looks at an object without listing beside."""
@@ -33,6 +37,11 @@ class GoogleFiles(GCSFileSystem):  # type: ignore[misc]  # it has no types
         times: Mapping[str, float] | None = None,
         **given: Any,
     ) -> None:
+        if token and not (key_file or anon or token in _METHODS or os.path.exists(token)):
+            raise ValueError(  # its text may be a secret: not shown
+                "the key file that token (application_credentials, service_account) names is not"
+                " on this host: give the path of one that is, executors too"
+            )
         super().__init__(
             token=key_file or ("anon" if anon else token),
             endpoint_url=endpoint_url.rstrip("/"),

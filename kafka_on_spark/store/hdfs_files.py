@@ -33,7 +33,7 @@ _SETTINGS: Final = {"dfs.client.failover.max.attempts": "5"}
 """Half a minute; the client's own fifteen attempts outlast a call by far."""
 
 _TRACE: Final = re.compile(r"(\\n|\n)(\\t|\t)at .*", re.DOTALL)
-_DENIED: Final = "AccessControlException"
+_DENIED: Final = re.compile("AccessControlException|SASL|GSSAPI")
 
 
 class HdfsFiles:
@@ -98,19 +98,25 @@ class HdfsFiles:
         target = _below_host(path)
         temporary, tag = f"{dirname(target)}/_{uuid4().hex}.tmp", _TAG_MIN + randbits(61)
         with _in_a_sentence():
-            file = self._client.create(temporary, WriteOptions(create_parent=True))
-            if len(content):
-                file.write(content)
-                file.hsync()
-            file.close()
-            self._client.set_times(temporary, _UNCHANGED, tag)
             try:
+                self._write(temporary, content)
+                self._client.set_times(temporary, _UNCHANGED, tag)
                 self._client.rename(temporary, target, mode != "create")
-            except FileExistsError:
+            except (OSError, RuntimeError):
                 with suppress(OSError, RuntimeError):  # a cleaner removes it
                     self._client.delete(temporary)
                 raise
         return {"ETag": str(tag)}
+
+    def _write(self, temporary: str, content: Any) -> None:
+        try:
+            file = self._client.create(temporary, WriteOptions(create_parent=True))
+        except FileExistsError as error:  # the client asked again: no other writer has this name
+            raise OSError(str(error)) from None
+        if len(content):
+            file.write(content)
+            file.hsync()
+        file.close()
 
     def rm_file(self, path: str) -> None:
         self.rm(path)
@@ -131,5 +137,5 @@ def _in_a_sentence() -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:
         text = _TRACE.sub("", str(error)).replace('RPCError("', "").replace('", "', ": ")
-        kind: type[Exception] = PermissionError if _DENIED in text else type(error)
+        kind: type[Exception] = PermissionError if _DENIED.search(text) else type(error)
         raise (NotADirectoryError if "(is not a directory)" in text else kind)(text) from None

@@ -9,12 +9,17 @@ from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from kafka_on_spark.base.errors import InvalidRootError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.base.errors import (
+    InvalidRootError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.store import local_files
 from kafka_on_spark.store.counts import RequestKind, count_request
 from kafka_on_spark.store.deadlines import LONG, SHORT, Limit, untimed, within
 from kafka_on_spark.store.deadlines import is_local as is_local
-from kafka_on_spark.store.error_translation import ABSENT, storage_error
+from kafka_on_spark.store.error_translation import ABSENT, reason, storage_error
 from kafka_on_spark.store.local_files import (
     NotPutError,
     local_write_refusal,
@@ -56,6 +61,7 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     Raises:
         InvalidRootError: The package that it needs is not installed, or an option has a value that
             it can't have.
+        RootAccessDeniedError: The client takes no such credentials.
     """
     package = PACKAGES[urlsplit(url).scheme]
     try:
@@ -68,7 +74,12 @@ def filesystem(url: str, options: StorageOptions) -> Any:
             f" ({' '.join(str(error).split())})"
         ) from None
     given = client_options(url, options.for_url(url))
-    return _made(client, json.dumps(given, sort_keys=True), os.getpid())
+    try:
+        return _made(client, json.dumps(given, sort_keys=True), os.getpid())
+    except (ValueError, KeyError) as error:  # of options that don't fit, or of a key file
+        raise RootAccessDeniedError(
+            f"can't use {url} with the options that are given: {reason(error, options)}"
+        ) from options.shown(error)
 
 
 def _client_of(package: str) -> Any:

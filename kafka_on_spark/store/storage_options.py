@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.store.deadlines import is_local
@@ -82,9 +82,17 @@ def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
         return dict(given)
     kind, _, rest = name.partition(":")
     found = _from_environment(rest, url) if kind == "env" else _from_profile(rest, url)
-    result = found | options
+    taken = _places_of(options, url)
+    kept = {each: text for each, text in found.items() if not taken & _places_of([each], url)}
+    result = kept | options
     _check_unmixed(result, url, name)
     return result
+
+
+def _places_of(options: Iterable[str], url: str) -> set[str]:
+    package = PACKAGES[urlsplit(url).scheme]
+    places = _STORES[package][2]
+    return {places[each] for each in _own(package, dict.fromkeys(options, ""))} - {""}
 
 
 def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
@@ -92,7 +100,7 @@ def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
     # credentials. The others take all from there, or nothing.
     if PACKAGES[urlsplit(url).scheme] != "adlfs":
         return
-    given = client_options(url, options)
+    given = {name: value for name, value in client_options(url, options).items() if value}
     mixed = [each for each in _AZURE_IDENTITY if os.environ.get(f"AZURE_STORAGE_{each.upper()}")]
     if given.keys() & {*_AZURE_IDENTITY, "anon"} and (others := set(mixed) - given.keys()):
         raise KafkaStorageError(
@@ -102,19 +110,19 @@ def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
 
 
 def _from_environment(prefix: str, url: str) -> dict[str, str]:
-    start = f"{prefix}_"
+    # Others may set variables that begin so, such as Kubernetes for a service's name.
+    start, package = f"{prefix}_", PACKAGES[urlsplit(url).scheme]
     found = {
         option: text
         for name, text in os.environ.items()
         if name.startswith(start) and text
-        # Others may set variables that begin so, such as Kubernetes for a service's name.
-        if _is_option(option := name.removeprefix(start).lower())
+        if _own(package, {(option := name.removeprefix(start).lower()): text})
     }
-    _check_known(found)
-    if not found:
+    if not any(_gives_identity(each) and _places_of([each], url) for each in found):
         raise KafkaStorageError(
-            f"{url} has the credentials env:{prefix}, and no variable of this process begins with"
-            f" {start}: set {start}AWS_ACCESS_KEY_ID and its like, on executors too"
+            f"{url} has the credentials env:{prefix}, and no variable of this process that begins"
+            f" with {start} gives any of {_STORES[package][0]}: set {start}AWS_ACCESS_KEY_ID or"
+            " what that store has in its place, on executors too"
         )
     return found
 
@@ -267,8 +275,8 @@ _S3: Final = {
     "secret": "secret secret_access_key",
     "token": "token session_token",
     "anon": "anon skip_signature",
-    "client_kwargs.endpoint_url": "endpoint_url endpoint",
-    "client_kwargs.region_name": "region_name default_region region",
+    "client_kwargs.endpoint_url": "endpoint endpoint_url",
+    "client_kwargs.region_name": "default_region region region_name",
     "config_kwargs.read_timeout": "timeout",
     "config_kwargs.connect_timeout": "connect_timeout",
     "config_kwargs.retries.max_attempts": "max_retries",
@@ -286,7 +294,7 @@ _AZURE: Final = {
     "client_secret": "client_secret",
     "tenant_id": "tenant_id authority_id",
     "anon": "anon skip_signature",
-    "endpoint_url": "account_host endpoint_url endpoint",
+    "endpoint_url": "account_host endpoint endpoint_url",
     "settings.read_timeout": "timeout",
     "settings.connection_timeout": "connect_timeout",
     "settings.retry_total": "max_retries",
@@ -295,12 +303,16 @@ _GOOGLE: Final = {
     "token": "token application_credentials service_account_path service_account",
     "key_file": "service_account_key",
     "anon": "anon skip_signature",
-    "endpoint_url": "endpoint_url base_url storage_emulator_host",
+    "endpoint_url": "storage_emulator_host base_url endpoint_url",
     "project": "project",
     "requester_pays": "requester_pays",
     "times.sock_read": "timeout",
     "times.sock_connect": "connect_timeout",
 }
+_S3_ALONE: Final = frozenset({"token", "endpoint_url", "endpoint"})
+"""Options that are S3's alone where they have no URL's prefix: another store would else be sent a
+session token of S3, or its own token be sent to S3's endpoint."""
+
 _IDLE: Final = (
     f"{CREDENTIALS} allow_http conditional_put allow_unsafe_rename mount_allow_unsafe_rename"
 )
@@ -330,11 +342,6 @@ def _own(package: str, options: Mapping[str, str]) -> dict[str, str]:
     return {name: short[name] for name in places if name in short}
 
 
-def _is_option(name: str) -> bool:
-    """Return whether a name is an option of some store, or begins as if it were one."""
-    return any(name in places or prefix.match(name) for _, prefix, places in _STORES.values())
-
-
 def _check_known(options: Iterable[str], url: str | None = None) -> None:
     """Check that a store obeys each option: the one of `url`, or any.
 
@@ -345,6 +352,11 @@ def _check_known(options: Iterable[str], url: str | None = None) -> None:
     packages = list(_STORES) if package is None else [package]
     for name in options:
         if not any(_own(each, {name: ""}) for each in packages):
+            if package == "hdfs-native":
+                raise InvalidRequestError(
+                    f"{url} takes no options, and {name} is given: remove it, and give its client"
+                    " HADOOP_CONF_DIR and the like, on executors too"
+                )
             places = [item for each in packages for item in _STORES[each][2].items()]
             obeyed = dict.fromkeys(option for option, place in places if place)
             stores = " or ".join(_STORES[each][0] for each in packages)
@@ -414,7 +426,7 @@ _LOOKED_UP_MAX: Final = 512
 
 # Any of these is an explicit credential, so named credentials from the environment are ignored.
 _IDENTITY: Final = re.compile(
-    "key|secret|token|profile|credential|sas|account|password|client_id|skip_|anon|connection_"
+    "key|secret|token|profile|credential|sas|account(?!_host)|password|client_id|skip_|anon|connection_"
 )
 
 
@@ -441,7 +453,7 @@ class StorageOptions:
                 f"storage_options can't be a {type(options).__name__}: give a mapping (a dict) of"
                 " names and texts"
             )
-        self._options = {str(name): each for name, each in options.items()}
+        self._options = _without_empty(options)
         self.key: Final = repr(sorted(self._options.items(), key=repr))
         self._lock = threading.Lock()
         self._looked_up: dict[str, None] = {}  # secrets, the newest last
@@ -467,11 +479,13 @@ class StorageOptions:
 
     def _scope(self, url: str) -> Mapping[str, Any]:
         prefix = longest_prefix(self._options, url)
-        scope = self._unscoped() if prefix is None else self._options[prefix]
+        unscoped = self._unscoped()
+        if PACKAGES.get(urlsplit(url).scheme) != "s3fs":
+            for name in [each for each in unscoped if each.lower() in _S3_ALONE]:
+                del unscoped[name]
+        scope = unscoped if prefix is None else self._options[prefix]
         if not isinstance(scope, Mapping):
-            plain = {
-                name: each for name, each in self._unscoped().items() if not _gives_identity(name)
-            }
+            plain = {name: each for name, each in unscoped.items() if not _gives_identity(name)}
             return {**plain, CREDENTIALS: scope}
         if prefix is None and not any(map(_gives_identity, scope)):
             names = names_in_environment()
@@ -487,7 +501,7 @@ class StorageOptions:
             KafkaStorageError: They name credentials that this process does not find.
             InvalidRootError: They, or the environment, switch the conditional put off.
         """
-        if is_local(url):
+        if is_local(url) or url.startswith("hdfs:"):
             return {}
         check_safe(os.environ)  # again: it may have been changed since
         scope = {name: str(text) for name, text in self._scope(url).items()}
@@ -518,7 +532,9 @@ class StorageOptions:
         with self._lock:
             looked_up = set(self._looked_up)
         secrets = looked_up.union(*map(_secrets_of, self._scopes()))
-        for secret in sorted(secrets, key=len, reverse=True):
+        # A client may show one as a part of a URL; a variable may be no valid text.
+        encoded = {code(each, errors="replace") for each in secrets for code in (quote, quote_plus)}
+        for secret in sorted(secrets | encoded, key=len, reverse=True):
             text = text.replace(secret, "[hidden]")
         return text
 
@@ -534,6 +550,15 @@ class StorageOptions:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def _without_empty(options: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return options without those whose text is empty: such a one counts as not given."""
+    return {
+        str(name): _without_empty(each) if isinstance(each, Mapping) else each
+        for name, each in options.items()
+        if each != "" or _is_prefix(str(name))
+    }
 
 
 def _check_entry(name: str, value: object) -> None:

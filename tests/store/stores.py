@@ -206,7 +206,7 @@ def azurite(folder: Path) -> Iterator[Store]:
 @contextmanager
 def fake_gcs(folder: Path) -> Iterator[Store]:
     with _served(servers.FAKE_GCS, folder, "gcsfs") as (running, proxy):
-        given = {"anon": "true", "endpoint_url": f"http://127.0.0.1:{proxy.port}", **TIMES}
+        given = {"anon": "true", "google_endpoint_url": f"http://127.0.0.1:{proxy.port}", **TIMES}
         yield Store(
             "fake-gcs-server", "gs://", given, proxy, _google_words, data=running.folder / "data"
         )

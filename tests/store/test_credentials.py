@@ -8,7 +8,12 @@ from functools import lru_cache
 
 import pytest
 
-from kafka_on_spark.base.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
+from kafka_on_spark.base.errors import (
+    InvalidRequestError,
+    InvalidRootError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.spark.jvm import PROFILE_PROVIDER, hadoop_options
 from kafka_on_spark.store import roots, storage_options
 from kafka_on_spark.store.deadlines import untimed, within
@@ -71,6 +76,7 @@ NAMED = [
     pytest.param({"s3://bucket": "env:STORE", "AWS_SESSION_TOKEN": "t"}, STORE,                            id="nobody else's token"),
     pytest.param({"s3://other": "env:STORE", "AWS_REGION": "x"},        {"AWS_REGION": "x"},               id="another bucket's"),
     pytest.param({"s3://bucket": "profile:one", URL: "env:STORE"},      STORE,                             id="the longest prefix"),
+    pytest.param({"s3://bucket": {"credentials": "profile:one", "region_name": "x", "endpoint_url": ""}}, {k: v for k, v in ONE.items() if k != "aws_region"} | {"region_name": "x"}, id="explicit ones win, under any name"),
     pytest.param({"s3://bucket/roo": "profile:one"},                    {},                                id="half a name is none"),
 ]
 # fmt: on
@@ -122,10 +128,33 @@ def test_key_in_a_connection_string_is_hidden_also_alone():
     assert options.redact(f"{text} {SECRET}==") == "[hidden] [hidden]"
 
 
+def test_secret_is_hidden_as_a_part_of_a_url_and_the_error_that_shows_it_is_not_chained():
+    options = StorageOptions({"aws_session_token": "IQoJ/b3+ u=="})
+
+    for shown in ("IQoJ/b3%2B%20u%3D%3D", "IQoJ%2Fb3%2B+u%3D%3D"):
+        assert options.redact(f"?access_token={shown}") == "?access_token=[hidden]"
+        assert options.shown(ValueError(shown)) is None
+
+
+def test_client_that_cant_be_made_of_what_the_caller_gives_is_denied_access(monkeypatch):
+    def refuse(**_):
+        raise ValueError(f"malformed: {SECRET}")
+
+    monkeypatch.setattr(roots, "_client_of", lambda _: refuse)
+
+    with pytest.raises(
+        RootAccessDeniedError, match=r"can't use az://b.*given: malformed: .hidden"
+    ) as no:
+        RootFiles("az://b", StorageOptions({"connection_string": SECRET})).read("az://b/f", 1)
+
+    assert no.value.__cause__ is None
+
+
 # fmt: off
 MISSING = [
     pytest.param("profile:three",   ["profile:three", "ProfileNotFound", "AWS_CONFIG_FILE", "executors"],     id="no profile"),
     pytest.param("profile:keyless", ["profile:keyless", "has no keys"],                                       id="profile without keys"),
+    pytest.param("env:REGION",      ["env:REGION", "begins with REGION_", "REGION_AWS_ACCESS_KEY_ID"],        id="variables without keys"),
     pytest.param("env:NOBODY",      ["env:NOBODY", "NOBODY_AWS_ACCESS_KEY_ID", "executors"],                  id="no variables"),
 ]
 # fmt: on
@@ -134,6 +163,7 @@ MISSING = [
 @pytest.mark.parametrize("name, words", MISSING)
 def test_missing_credentials_are_one_sentence_with_root_and_name(monkeypatch, name, words):
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("REGION_AWS_REGION", "eu-west-1")
     files = RootFiles(URL, StorageOptions({"s3://bucket": name}))
 
     with pytest.raises(KafkaStorageError) as refusal:
@@ -213,7 +243,8 @@ def test_account_key_of_the_environment_is_not_used_beside_the_credentials_of_ot
         StorageOptions(given).for_url("az://box")
 
     assert SECRET not in refusal.value.message
-    assert StorageOptions({"account_name": "a"}).for_url("az://box")
+    for others in ({"account_name": "a"}, {"anon": "false"}, {"sas_token": ""}):
+        StorageOptions(others).for_url("az://box")
 
 
 # fmt: off
@@ -246,17 +277,19 @@ ABROAD = "abfss://box@account.dfs.core.chinacloudapi.cn/a"
 CLIENTS = [
     pytest.param("gs://b", {"GOOGLE_SERVICE_ACCOUNT": "/key.json"},                       {"token": "/key.json"},                            id="Google: file"),
     pytest.param("gs://b", {"google_service_account_key": '{"type": "service_account"}'}, {"key_file": GOOGLE_KEY},                           id="Google: text"),
-    pytest.param("gs://b", {"endpoint_url": "u", "anon": "true", "project": "p", "timeout": "1s"}, {"endpoint_url": "u", "anon": True, "project": "p", "times": {"sock_read": 1.0}}, id="Google: fsspec's"),
+    pytest.param("gs://b", {"aws_access_key_id": "i", "token": "of-s3", "endpoint_url": "u", "ENDPOINT": "e"}, {},                            id="Google: nothing of S3's"),
+    pytest.param("gs://b", {"gs://b": {"token": "t", "endpoint_url": "u"}, "token": "of-s3"}, {"token": "t", "endpoint_url": "u"},            id="Google: below its prefix"),
+    pytest.param("gs://b", {"google_endpoint_url": "u", "anon": "true", "project": "p", "timeout": "1s"}, {"endpoint_url": "u", "anon": True, "project": "p", "times": {"sock_read": 1.0}}, id="Google: fsspec's"),
     pytest.param("gs://b", {"STORAGE_EMULATOR_HOST": "u", "anon": "no", "account_name": "a"}, {"endpoint_url": "u", "anon": False},            id="Google: emulator"),
     pytest.param("az://b", {"AZURE_STORAGE_ACCOUNT_NAME": "a", "AZURE_STORAGE_ACCOUNT_KEY": "k"}, {"account_name": "a", "account_key": "k"},  id="Azure: key"),
     pytest.param("abfs://b", {"account_name": "a", "azure_storage_sas_key": "s"},         {"account_name": "a", "sas_token": "s"},            id="Azure: SAS"),
     pytest.param("az://b", {"azure_client_id": "i", "client_secret": "s", "azure_storage_authority_id": "t"}, {"client_id": "i", "client_secret": "s", "tenant_id": "t"}, id="Azure: principal"),
     pytest.param("az://b", {"azure_storage_connection_string": "c", "connect_timeout": "1m", "max_retries": "7", "aws_region": "x"}, {"connection_string": "c", "settings": {"connection_timeout": 60.0, "retry_total": 7}}, id="Azure: connection string"),
-    pytest.param("az://b", {"account_host": "h"},                                         {"endpoint_url": "h"},                              id="Azure: host"),
+    pytest.param("az://b", {"account_host": "h", "endpoint": "of-s3"},                    {"endpoint_url": "h"},                              id="Azure: host"),
     pytest.param(AT_HOME,  {"account_name": "other", "account_key": "k"},                 {"account_name": "account", "endpoint_url": "account.blob.core.windows.net", "account_key": "k"}, id="Azure: account of the URL"),
     pytest.param(ABROAD,   {},                                                            {"account_name": "account", "endpoint_url": "account.blob.core.chinacloudapi.cn"}, id="Azure: cloud of the URL"),
     pytest.param(AT_HOME,  {"azure_storage_endpoint": "http://h/account"},                {"account_name": "account", "endpoint_url": "http://h/account"}, id="Azure: emulator"),
-    pytest.param("s3://b", {"ACCESS_KEY_ID": "i", "secret_access_key": "s", "endpoint": "e", "AWS_ALLOW_HTTP": "true"}, {"key": "i", "secret": "s", "client_kwargs": {"endpoint_url": "e"}}, id="S3: short"),
+    pytest.param("s3://b", {"ACCESS_KEY_ID": "i", "secret_access_key": "s", "endpoint_url": "e", "endpoint": "x", "AWS_ALLOW_HTTP": "true"}, {"key": "i", "secret": "s", "client_kwargs": {"endpoint_url": "e"}}, id="S3: short"),
     pytest.param("s3a://b", {"key": "i", "anon": "False", "region_name": "r", "timeout": "500ms", "max_retries": "2"}, {"key": "i", "anon": False, "client_kwargs": {"region_name": "r"}, "config_kwargs": {"read_timeout": 0.5, "retries": {"max_attempts": 2}}}, id="S3: fsspec's"),
 ]
 REFUSED = [
@@ -264,6 +297,7 @@ REFUSED = [
     pytest.param({"azure_storage_use_emulator": "true"},     "use_emulator is none of",                 id="of another client"),
     pytest.param({"aws_account_name": "x"},                  "aws_account_name is none of",             id="in another store's words"),
     pytest.param({"s3://bucket": {"account_name": SECRET}},  "account_name is none of S3, so",          id="of another store than the URL's"),
+    pytest.param({"hdfs://h/a": {"user": "x"}},              "hdfs://h/a takes no options, and user is given", id="of HDFS"),
     pytest.param({"bucket": {"region": "x"}},                "bucket is none of",                       id="of no URL"),
 ]
 VALUES = [
@@ -298,8 +332,9 @@ def test_value_that_an_option_cannot_have_is_refused(url, given, words):
     assert SECRET not in str(refusal.value)
 
 
-def test_variables_beside_the_options_of_a_prefix_are_left_and_misspelt_ones_are_not(monkeypatch):
+def test_variables_beside_the_options_of_a_prefix_are_left(monkeypatch):
     monkeypatch.setenv("STORE_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("STORE_AWS_CA_BUNDLE", "/etc/ca.pem")
     monkeypatch.setenv("STORE_AZURE_STORAGE_SAS_TOKEN", "s")
     options = StorageOptions({"s3://bucket": "env:STORE"})
 
@@ -308,10 +343,6 @@ def test_variables_beside_the_options_of_a_prefix_are_left_and_misspelt_ones_are
         "key",
         "secret",
     }
-
-    monkeypatch.setenv("STORE_AWS_ENDPONT_URL", "http://127.0.0.1:1")
-    with pytest.raises(InvalidRequestError, match="aws_endpont_url is none of"):
-        options.for_url(URL)
 
 
 def test_import_of_a_client_is_no_part_of_a_calls_time():

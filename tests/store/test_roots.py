@@ -196,7 +196,7 @@ def test_setting_that_switches_conditional_puts_off_later_is_refused_before_a_pu
 def test_setting_that_leaves_conditional_puts_on_is_taken(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
 
-    assert StorageOptions({name: value}).for_url("s3://bucket") == {name: value}
+    assert StorageOptions({name: value}).for_url("s3://bucket") == ({name: value} if value else {})
 
 
 def test_longest_prefix_decides_whose_credentials_a_url_gets():
@@ -380,6 +380,7 @@ KINDS = [
     pytest.param(StatusError(507),                                                           RootFullError,         id="insufficient-storage"),
     pytest.param(OSError(errno.EROFS, "Read-only file system"),                              RootReadOnlyError,     id="read-only"),
     pytest.param(OSError(errno.EACCES, "Permission denied"),                                 RootAccessDeniedError, id="denied"),
+    pytest.param(type("Of", (type("RefreshError", (Exception,), {}),), {})("revoked"),       RootAccessDeniedError, id="key revoked"),
     pytest.param(StatusError(503),                                                           KafkaStorageError,     id="slow-down"),
     pytest.param(OSError(errno.EIO, "Input/output error"),                                   KafkaStorageError,     id="broken"),
 ]
