@@ -4,7 +4,6 @@ An object comes by one request, or, if it is large, by some, and each that is an
 a put has time by its bytes. So nobody takes a store for one that hangs because its link is slow.
 """
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -162,6 +161,8 @@ class ObjectFiles:
         side by side, and so in any order."""
         if not getattr(self.store, "async_impl", False):
             return [self._stamp_or_none(each) for each in reversed(paths)][::-1]
+        # In the function: a process that has disks alone imports it for nothing.
+        import asyncio
 
         async def ask() -> list[Any]:
             asked = (self.store._info(each) for each in paths)

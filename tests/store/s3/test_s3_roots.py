@@ -1,6 +1,7 @@
 """Roots on S3: the self-test, the files, and the logs of replicas and metadata."""
 
 import time
+from collections import deque
 
 import pyarrow as pa
 import pytest
@@ -92,6 +93,7 @@ def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
 
 def test_store_with_atomic_puts_passes_and_keeps_its_identity(root, options, files, monkeypatch):
     monkeypatch.setattr(root_identity, "PROBED_SECONDS", 0.0)
+    monkeypatch.setattr(root_identity, "_probes", deque())
     identity = prepare_root(root, "a-cluster", BrokerId(1), options)
 
     assert prepare_root(root, "a-cluster", BrokerId(1), options) == identity
