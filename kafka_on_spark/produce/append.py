@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import islice
 from typing import Final, TypeVar
 
 from kafka_on_spark.base.config import check_acks, leaves_auto_controller
@@ -221,7 +222,9 @@ def append_records(
 def _open_leaders(node: Node, image: MetadataImage, topic_id: TopicId) -> None:
     """Begin to read the leaders' tables that this process does not know, while files are staged: on
     a store that takes longer."""
-    for number, partition in [*image.topics[topic_id].partitions.items()][:OPENED_EARLY_MAX]:
+    topic = image.topics.get(topic_id)  # it may be newer than the image
+    partitions = {} if topic is None else topic.partitions
+    for number, partition in islice(partitions.items(), OPENED_EARLY_MAX):
         leader = partition.leader
         if leader is not None and partition.is_created(leader):
             address = address_of(image, PartitionKey(topic_id, number), partition, leader)

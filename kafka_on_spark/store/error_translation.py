@@ -97,7 +97,15 @@ def parsing(what: str, path: str | None = None) -> Iterator[None]:
 
 def is_denied(error: BaseException) -> bool:
     """Return whether the caller lacks permission, rather than the root failed."""
-    return any(_is_denied(each) for each in _chain(error))
+    return not is_passing(error) and any(_is_denied(each) for each in _chain(error))
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether who gives credentials was away (google's errors): nobody was denied."""
+    return any(
+        getattr(each, "retryable", False) is True or type(each).__name__ == "TransportError"
+        for each in _chain(error)
+    )
 
 
 def is_busy(error: BaseException) -> bool:

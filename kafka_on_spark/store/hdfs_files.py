@@ -33,7 +33,7 @@ _SETTINGS: Final = {"dfs.client.failover.max.attempts": "5"}
 """Half a minute; the client's own fifteen attempts outlast a call by far."""
 
 _TRACE: Final = re.compile(r"(\\n|\n)(\\t|\t)at .*", re.DOTALL)
-_DENIED: Final = re.compile("AccessControlException|SASL|GSSAPI")
+_DENIED: Final = re.compile("AccessControlException|SASL error: |SASL mechanism|GSSAPI error: ")
 
 
 class HdfsFiles:
@@ -137,5 +137,7 @@ def _in_a_sentence() -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:
         text = _TRACE.sub("", str(error)).replace('RPCError("', "").replace('", "', ": ")
-        kind: type[Exception] = PermissionError if _DENIED.search(text) else type(error)
+        kind: type[Exception] = type(error)
+        if not isinstance(error, FileNotFoundError | FileExistsError) and _DENIED.search(text):
+            kind = PermissionError
         raise (NotADirectoryError if "(is not a directory)" in text else kind)(text) from None

@@ -216,7 +216,7 @@ def _probe_name() -> str:
         at, name = _probes.popleft()
     except IndexError:
         at, name = now, ""
-    if now - at < PROBED_SECONDS:
+    if not name or now - at < PROBED_SECONDS:
         if name:
             _probes.appendleft((at, name))
         name = f"_probe-{uuid4().hex}"

@@ -19,7 +19,7 @@ from kafka_on_spark.store import local_files
 from kafka_on_spark.store.counts import RequestKind, count_request
 from kafka_on_spark.store.deadlines import LONG, SHORT, Limit, untimed, within
 from kafka_on_spark.store.deadlines import is_local as is_local
-from kafka_on_spark.store.error_translation import ABSENT, reason, storage_error
+from kafka_on_spark.store.error_translation import ABSENT, is_passing, reason, storage_error
 from kafka_on_spark.store.local_files import (
     NotPutError,
     local_write_refusal,
@@ -77,7 +77,8 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     try:
         return _made(client, json.dumps(given, sort_keys=True), os.getpid())
     except (ValueError, KeyError) as error:  # of options that don't fit, or of a key file
-        raise RootAccessDeniedError(
+        kind = KafkaStorageError if is_passing(error) else RootAccessDeniedError
+        raise kind(
             f"can't use {url} with the options that are given: {reason(error, options)}"
         ) from options.shown(error)
 

@@ -557,7 +557,7 @@ def _without_empty(options: Mapping[Any, Any]) -> dict[str, Any]:
     return {
         str(name): _without_empty(each) if isinstance(each, Mapping) else each
         for name, each in options.items()
-        if each != "" or _is_prefix(str(name))
+        if each != "" or _is_prefix(str(name)) or str(name).lower() == CREDENTIALS
     }
 
 

@@ -381,6 +381,7 @@ KINDS = [
     pytest.param(OSError(errno.EROFS, "Read-only file system"),                              RootReadOnlyError,     id="read-only"),
     pytest.param(OSError(errno.EACCES, "Permission denied"),                                 RootAccessDeniedError, id="denied"),
     pytest.param(type("Of", (type("RefreshError", (Exception,), {}),), {})("revoked"),       RootAccessDeniedError, id="key revoked"),
+    pytest.param(type("RefreshError", (Exception,), {"retryable": True})("away"),            KafkaStorageError,     id="who gives keys is away"),
     pytest.param(StatusError(503),                                                           KafkaStorageError,     id="slow-down"),
     pytest.param(OSError(errno.EIO, "Input/output error"),                                   KafkaStorageError,     id="broken"),
 ]
