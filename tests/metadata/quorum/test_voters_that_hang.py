@@ -124,6 +124,7 @@ def test_voters_are_waited_for_as_long_as_the_median_of_them_lately_took(
         list(process.tables.each([key], process.tables.look))
 
     assert process._times().answer_timeout_ms == patience_ms
+    assert process._times().commit_ms <= 500, "readers pause for so long before they end a tail"
 
 
 def test_decisions_are_made_by_voters_that_are_all_slower_than_a_voter_is_waited_for(quorum):
