@@ -665,8 +665,9 @@ class CommitWait:
         self._idle_looks = looks if metadata.image.offset == before else 0
         if self._is_local:
             pause = int(pause_ms(self._idle_looks, LOCAL_PAUSE_MS_MIN, LOCAL_PAUSE_MS_MAX))
-        else:  # to read a log that has nothing new takes two requests
-            pause = FETCH_MAX_WAIT_MS * (2 if is_read and self._idle_looks else 1)
+        else:  # a look is a request, to read a log that has nothing new is one and one a voter
+            voters = len(metadata.image.registered_voters) or 1
+            pause = FETCH_MAX_WAIT_MS * (STORE_LOOKS_A_READ + voters) // STORE_LOOKS_A_READ
         self._look_at_ms = self._clock.monotonic_ms() + pause
         return metadata.image
 

@@ -242,15 +242,19 @@ class RootFiles:
         """
         try:
             put = self.put_if_absent(path, content, is_flushed=True, makes_folder=True)
-            return put is not None
         except NotPutError as failed:
             raise failed.error from failed.__cause__
+        if put is None and not is_local(path):
+            # It may be this call's first put, whose answer was lost: the file's content tells.
+            return self.size(path) == len(content) and self.read(path, len(content)) == content
+        return put is not None
 
     def put_if_absent(
         self, path: str, content: bytes, *, is_flushed: bool, makes_folder: bool = False
     ) -> FileStamp | None:
         """Do as `write_if_absent`, in a folder that is there, and that the caller flushes; return
-        which file was put, () if only a look tells, None if there was one.
+        which file was put, () if only a look tells, None if there was one: on a store it may be
+        this call's, by a first put whose answer was lost.
 
         Raises:
             NotPutError: The file is certainly not put: a disk refused it.
@@ -266,19 +270,14 @@ class RootFiles:
                 put: FileStamp | None = self._on(path).create_file(path, content, **how)
                 return put
         except FileExistsError:
-            # This call's first put, if its answer was lost: the file's content tells.
-            return None if is_local(path) else self._own(path, content)
+            return None
         except KafkaStorageError:
             # Not every store says that the condition was the reason.
             if not is_local(path):
                 with suppress(KafkaStorageError):  # of two failures the put's says more
                     if self.size(path) is not None:
-                        return self._own(path, content)
+                        return None
             raise
-
-    def _own(self, path: str, content: bytes) -> FileStamp | None:
-        is_own = self.size(path) == len(content) and self.read(path, len(content)) == content
-        return () if is_own else None
 
     def size(self, path: str) -> int | None:
         """Return a file's size, or None if there is no such file."""

@@ -128,6 +128,18 @@ def test_an_append_after_anothers_waits_three_times_more_for_each_table_that_has
     assert cost.chain <= alone + 3 * in_turn
 
 
+def test_a_commit_whose_version_another_has_taken_is_put_again_after_five_waits(warm):
+    with Cluster.open(warm.roots) as other:
+        other.append("t", keyed(1), acks=1)  # the metadata log says nothing of it yet
+    count = len(warm.store.requests)
+
+    warm.cost(lambda: warm.cluster.append("t", keyed(1)))
+
+    puts = [each for each in warm.store.requests[count:] if each.kind == "PUT"]
+    refused, again = [each.tick for each in puts if "/t-" in each.path and "_log" in each.path][:2]
+    assert again - refused <= 5
+
+
 class Passes(ControllerLoop):
     """A controller whose passes are measured."""
 

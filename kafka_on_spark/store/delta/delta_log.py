@@ -605,7 +605,7 @@ class DeltaLog:
         try:
             put = self._put(version, write_id, content)
         except CommitConflictError:
-            self._stamp_after_put(version)
+            self._following = at_version, self._stamp_after_put(version, is_taken=True)
             raise
         self._newest = self._stamp_after_put(version, put)
         state.apply(
@@ -692,9 +692,11 @@ class DeltaLog:
             return None
         return None if found is None else write_id_of(found)
 
-    def _stamp_after_put(self, version: int, put: FileStamp = ()) -> FileStamp:
+    def _stamp_after_put(
+        self, version: int, put: FileStamp = (), *, is_taken: bool = False
+    ) -> FileStamp:
         """Return which file stands at `version`, `put` unless that is (), if the one before it
-        still does.
+        still does. `is_taken`: by a commit of others, which whoever follows it looks behind again.
 
         Raises:
             CommitOutcomeUnknownError: It does not: what was seen at `version` proves nothing.
@@ -705,7 +707,8 @@ class DeltaLog:
             if own:
                 before = self._commits.stamps(version - 1)[0] if version else None
             else:
-                own, before = self._commits.stamps(version, max(version - 1, 0))
+                both = version, max(version - 1, 0)
+                own, before = self._commits.stamps(*both, in_any_order=is_taken)
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(error.message, version=version) from error
         if own is None or (version and before != self._newest):

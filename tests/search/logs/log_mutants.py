@@ -121,8 +121,8 @@ LOG_MUTANTS = [
         (
             DeltaLog,
             "_stamp_after_put",
-            "own, before = self._commits.stamps(version, max(version - 1, 0))",
-            "before, own = self._commits.stamps(max(version - 1, 0), version)",
+            "own, before = self._commits.stamps(*both, in_any_order=is_taken)",
+            "before, own = self._commits.stamps(*reversed(both))",
         ),
     ),
     _mutant(
@@ -143,8 +143,8 @@ LOG_MUTANTS = [
         (
             DeltaLog,
             "commit",
-            "except CommitConflictError:\n        self._stamp_after_put(version)",
-            "except CommitConflictError:\n        pass",
+            "self._following = at_version, self._stamp_after_put(version, is_taken=True)",
+            "pass",
         ),
     ),
     _mutant(
