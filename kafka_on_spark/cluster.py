@@ -628,6 +628,7 @@ class Cluster:
         max_poll_records: int = MAX_POLL_RECORDS,
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = AUTO_COMMIT_INTERVAL_MS,
+        client_id: str | None = None,
         client_rack: str | None = None,
         consumer_timeout_ms: float | None = None,
         group_instance_id: str | None = None,
@@ -652,7 +653,8 @@ class Cluster:
         partitions come and go: commit in `on_revoked`. `on_lost` is called if others have them
         already (without it, `on_revoked`). The member leaves if it is not asked for records for
         `max_poll_interval_ms`. With `group_instance_id` it is a static member, which keeps its
-        partitions while it restarts. A consumer of `partitions` reads these, whoever else does.
+        partitions while it restarts. `client_id`, its host and its process are shown where the
+        group is described. A consumer of `partitions` reads these, whoever else does.
 
         A loop over the consumer ends if `consumer_timeout_ms` pass without a record (None: it goes
         on). While nobody commits, it looks for a commit nine times a second on a disk, and twice a
@@ -684,6 +686,7 @@ class Cluster:
             max_poll_records=max_poll_records,
             enable_auto_commit=enable_auto_commit,
             auto_commit_interval_ms=auto_commit_interval_ms,
+            client_id=client_id,
             client_rack=client_rack,
             group_instance_id=group_instance_id,
             group_remote_assignor=group_remote_assignor,
@@ -1125,8 +1128,8 @@ class Cluster:
 
     @_operation(DESCRIBE, of_past=True)
     def describe_group(self, group: str) -> list[GroupLag]:
-        """Return where a group stands in each partition, and how far it is behind: nothing of a
-        partition for which it has committed nothing.
+        """Return where a group stands in each partition where it has an offset or an owner: how
+        far it is behind, and which member owns it.
 
         Raises:
             GroupIdNotFoundError: There is no such group.

@@ -37,7 +37,7 @@ SLICE_MS: Final = 500
 UNREADABLE_MS: Final = 3_000
 """A call that is to end does so after this time if it can read no replica of what is left."""
 
-PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
+PROPERTIES: Final = ("auto.offset.reset", "client.id", "client.rack", "enable.auto.commit")
 """Kafka's settings of a consumer that are obeyed."""
 
 
@@ -55,7 +55,8 @@ PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
             Be a member of the group: print a share of the partitions, go on from the group's
             offsets, and commit what was printed.
         --consumer-property, --command-property NAME=VALUE...
-            Of Kafka's settings of a consumer: auto.offset.reset, client.rack, enable.auto.commit.
+            Of Kafka's settings of a consumer: auto.offset.reset, client.id, client.rack,
+            enable.auto.commit.
         --from-beginning
             Begin with the first record that is kept; a group only where it has no offset.
         --offset WHERE
@@ -108,6 +109,7 @@ def consume(
             group=group,
             auto_offset_reset=default,
             enable_auto_commit=commits and group is not None,
+            client_id=client.get("client.id", "console-consumer"),
             client_rack=client.get("client.rack"),
         )
         printing = Printing(

@@ -1,13 +1,10 @@
-"""`consumer-groups`: lists, describes, resets and deletes consumer groups, as Kafka's tool does.
+"""`consumer-groups`: lists, describes, resets and deletes consumer groups, as Kafka's tool does."""
 
-A member has neither host nor client id here: its epochs and partitions are shown in their place.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Final
 
-from kafka_on_spark.base.errors import InvalidRequestError
+from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.base.ids import Offset, PartitionKey, TopicPartition, micros_of
 from kafka_on_spark.cli.kafka_files import named_partitions
 from kafka_on_spark.cli.options import time_in
@@ -15,17 +12,20 @@ from kafka_on_spark.cli.output import fields, note, plural
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.groups.membership import describe_members, state_of
 from kafka_on_spark.groups.offsets import (
+    GroupLag,
     deletable_partitions,
     describe_group,
     groups_of,
     saved_partitions,
 )
 from kafka_on_spark.metadata.image import MetadataImage, partition_key
-from kafka_on_spark.observe.replicas import find_offset
+from kafka_on_spark.observe.replicas import find_offset, first_timestamps
+from kafka_on_spark.store.deadlines import SystemClock
 
 VIEWS: Final = "state offsets members verbose"
 TARGETS: Final = "to_earliest to_latest to_current to_offset shift_by to_datetime"
-MEMBER_FIELDS: Final = "consumer_id=member_id instance_id current_epoch=member_epoch"
+CLIENT_FIELDS: Final = "host=client.host process_id=client.process_id client_id=client.client_id"
+MEMBER_FIELDS: Final = f"consumer_id=member_id instance_id {CLIENT_FIELDS}"
 OFFSET_FIELDS: Final = "current_offset=offset log_end_offset=high_watermark lag"
 
 GROUPS: Final = "group all_groups"
@@ -44,7 +44,7 @@ def list_(session: Session, **views: bool) -> None:
 def describe(
     session: Session, group: list[str] | None = None, all_groups: bool = False, **views: bool
 ) -> None:
-    """Show the offsets and the lag of groups; the log end is the high watermark."""
+    """Show the offsets of groups, their lag (lag-ms: the age of the next record) and members."""
     image = session.cluster.image
     described = {name: describe_members(image, name) for name in _chosen(image, group)}
     rows: list[dict[str, Any]]
@@ -57,7 +57,7 @@ def describe(
         rows = [
             {
                 "group": name,
-                **fields(member, MEMBER_FIELDS),
+                **fields(member, f"{MEMBER_FIELDS} current_epoch=member_epoch"),
                 "partition_count": len(member.partitions),
                 "assignment": [str(TopicPartition(*each)) for each in member.partitions],
             }
@@ -67,12 +67,37 @@ def describe(
         _note_empty(described, rows, "has no members")
     else:
         rows = [
-            {"group": name, **lag.name._asdict(), **fields(lag, OFFSET_FIELDS)}
+            {"group": name, **row}
             for name in described
-            for lag in describe_group(image, name)
+            for row in _places(session, image, describe_group(image, name))
         ]
         _note_empty(described, rows, "has committed no offset")
     session.write_rows(rows)
+
+
+def _places(
+    session: Session, image: MetadataImage, described: Sequence[GroupLag]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row of each partition. Where the group lags, the first record that it has not
+    processed is read for its age; what can't be read is noted."""
+    behind = [
+        (partition_key(image, *each.name), each.offset)
+        for each in described
+        if each.lag and each.offset is not None
+    ]
+    found = iter(first_timestamps(image, behind, session.options))
+    now_ms = SystemClock().now_ms()
+    for each in described:
+        time_ms = next(found) if each.lag else None
+        if isinstance(time_ms, KafkaOnSparkError):
+            note(f"The age of the next record of {each.name} is not known: {time_ms}.")
+            time_ms = None
+        yield {
+            **each.name._asdict(),
+            **fields(each, OFFSET_FIELDS),
+            "lag_ms": None if time_ms is None else max(now_ms - time_ms, 0),
+            **fields(each, f"consumer_id=member_id {CLIENT_FIELDS}"),
+        }
 
 
 def _chosen(image: MetadataImage, group: Sequence[str] | None) -> list[str]:

@@ -174,6 +174,7 @@ def group_view(image: MetadataImage, name: str) -> View:
             {
                 "id": each.member_id,
                 "instance": each.instance_id,
+                **each.client._asdict(),
                 "epoch": each.member_epoch,
                 "isAway": each.is_away,
                 "topics": _some(each.topics),
@@ -185,6 +186,7 @@ def group_view(image: MetadataImage, name: str) -> View:
         "places": [
             [*each.name, each.offset, each.log_start_offset, each.high_watermark, each.lag]
             for each in describe_group(image, name)
+            if each.offset is not None
         ],
     }
 

@@ -7,6 +7,8 @@ without a commit, and joins again under another id.
 """
 
 import logging
+import os
+import socket
 import threading
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ from kafka_on_spark.metadata.image import (
     submit_if_due,
 )
 from kafka_on_spark.metadata.metadata_service import MetadataService, is_failing
+from kafka_on_spark.metadata.records import MemberClient
 
 log = logging.getLogger(__name__)
 
@@ -345,6 +348,7 @@ class Member:
         # Here, because a read-only root would read as one that is away.
         self._metadata.log.check_writable()
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
+        client = MemberClient(self._settings.client_id, socket.gethostname(), os.getpid())
         self._liveness.begin(member_id, self._settings.group_instance_id)
         self._submit(
             lambda image: join(
@@ -354,6 +358,7 @@ class Member:
                 topics=subscribed_topics(image, self._subscription),
                 instance_id=self._settings.group_instance_id,
                 assignor=self._settings.group_remote_assignor,
+                client=client,
             )
         )
         self._is_member, self._asked_ms, self._is_mine = True, asked_ms, True

@@ -37,6 +37,7 @@ class ConsumerSettings:
     max_poll_records: int = MAX_POLL_RECORDS
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = AUTO_COMMIT_INTERVAL_MS
+    client_id: str | None = None
     client_rack: str | None = None
     group_instance_id: str | None = None
     group_remote_assignor: str | None = None
@@ -66,6 +67,6 @@ class ConsumerSettings:
         flag = self.enable_auto_commit
         if not isinstance(flag, bool):
             raise InvalidRequestError(f"enable_auto_commit can't be {flag!r}: give True or False")
-        for name in ("client_rack", "group_instance_id", "group_remote_assignor"):
+        for name in ("client_id", "client_rack", "group_instance_id", "group_remote_assignor"):
             if getattr(self, name) is not None:
                 check_text(getattr(self, name), name, InvalidRequestError)

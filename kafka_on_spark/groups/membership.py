@@ -55,10 +55,12 @@ from kafka_on_spark.metadata.image import (
     names_of,
 )
 from kafka_on_spark.metadata.records import (
+    NO_CLIENT,
     GroupAssignmentRecord,
     GroupMemberRecord,
     GroupTargetEpochRecord,
     GroupTargetRecord,
+    MemberClient,
     OffsetCommitRecord,
     Record,
     RemoveGroupMemberRecord,
@@ -75,6 +77,7 @@ def join(
     topics: Sequence[str],
     instance_id: str | None = None,
     assignor: str | None = None,
+    client: MemberClient = NO_CLIENT,
 ) -> ControllerResult[None]:
     """Decide that a member joins a group, which may be new; one that is in it stays so.
 
@@ -95,6 +98,7 @@ def join(
         instance_id=instance_id,
         subscribed_topics=tuple(sorted(set(topics))),
         assignor=assignor,
+        client=client,
     )
     cause = f"member {member_id} has joined {group!r}"
     known = image.consumer_groups.get(group)
@@ -124,6 +128,7 @@ def _subscribed(
         instance_id=member.instance_id,
         subscribed_topics=member.subscribed_topics,
         assignor=member.assignor,
+        client=member.client,
         cause=cause,
     )
 
@@ -639,6 +644,7 @@ class MemberDescription:
     Attributes:
         member_id: One life of a consumer.
         instance_id: Of a static member, or None.
+        client: Its client.id, host and process, as far as they are known.
         is_away: Whether it has ended and said that it returns.
         member_epoch: Of the target that it has followed in giving up partitions.
         partitions: What it owns.
@@ -647,6 +653,7 @@ class MemberDescription:
 
     member_id: MemberId
     instance_id: str | None
+    client: MemberClient
     is_away: bool
     member_epoch: GroupEpoch
     topics: tuple[str, ...]
@@ -685,6 +692,7 @@ def describe_members(image: MetadataImage, group: str) -> GroupMembers:
             MemberDescription(
                 member_id=member_id,
                 instance_id=member.instance_id,
+                client=member.client,
                 is_away=member.is_away,
                 member_epoch=member.member_epoch,
                 topics=member.subscribed_topics,

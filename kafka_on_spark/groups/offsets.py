@@ -38,6 +38,8 @@ from kafka_on_spark.base.ids import (
 from kafka_on_spark.metadata.image import ControllerResult, GroupMember, MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
+    NO_CLIENT,
+    MemberClient,
     MetadataBatch,
     OffsetCommitRecord,
     PartitionChangeRecord,
@@ -479,27 +481,37 @@ def saved_partitions(image: MetadataImage, group: str) -> list[PartitionKey]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
     """How far a group is behind in one partition: `offset` is the next record that it would read,
-    `lag` the records that it has not processed."""
+    `lag` the records that it has not processed; None: it has saved no offset there. `member_id` is
+    the partition's owner, and `client` what is known of it; None: it has no owner."""
 
     name: TopicPartition
-    offset: int
+    offset: int | None
     log_start_offset: int
     high_watermark: int
-    lag: int
+    lag: int | None
+    member_id: MemberId | None
+    client: MemberClient
 
 
 def describe_group(image: MetadataImage, group: str) -> list[GroupLag]:
-    """Return a group's offsets and lag by partition; empty if it has saved nothing."""
+    """Return a group's offsets, lag and members by partition: those where it has saved an offset,
+    and those that its members own."""
+    saved = {key: each for (name, key), each in image.group_offsets.items() if name == group}
+    known = image.consumer_groups.get(group)
+    members = () if known is None else known.members.values()
+    owners = {key: each for each in members for key in each.owned}
     described = [
         GroupLag(
             name=image.name_of(key),
-            offset=place.offset,
+            offset=None if (place := saved.get(key)) is None else place.offset,
             log_start_offset=partition.log_start_offset,
             high_watermark=partition.high_watermark,
-            lag=lag_of(partition, place),
+            lag=None if place is None else lag_of(partition, place),
+            member_id=None if (owner := owners.get(key)) is None else owner.member_id,
+            client=NO_CLIENT if owner is None else owner.client,
         )
-        for (name, key), place in image.group_offsets.items()
-        if name == group and (partition := image.partition(key)) is not None
+        for key in saved.keys() | owners.keys()
+        if (partition := image.partition(key)) is not None
     ]
     return sorted(described, key=lambda each: each.name)
 

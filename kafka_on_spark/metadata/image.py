@@ -47,7 +47,14 @@ from kafka_on_spark.metadata.partition import (
     PartitionRegistration,
     construct_many,
 )
-from kafka_on_spark.metadata.records import AdminRequestRecord, BrokerState, MetadataBatch, Record
+from kafka_on_spark.metadata.records import (
+    NO_CLIENT,
+    AdminRequestRecord,
+    BrokerState,
+    MemberClient,
+    MetadataBatch,
+    Record,
+)
 
 T = TypeVar("T")
 
@@ -141,6 +148,7 @@ class GroupMember:
             a static member that will return.
         target: Partitions that it is to own.
         owned: Partitions that it alone hands out.
+        client: For people; nothing is decided by it.
     """
 
     member_id: MemberId
@@ -150,6 +158,7 @@ class GroupMember:
     member_epoch: GroupEpoch = NO_EPOCH
     target: frozenset[PartitionKey] = frozenset()
     owned: frozenset[PartitionKey] = frozenset()
+    client: MemberClient = NO_CLIENT
 
     @property
     def is_away(self) -> bool:
@@ -632,6 +641,7 @@ def _member_after(member: GroupMember | None, record: Record) -> GroupMember | N
             instance_id=record.instance_id,
             subscribed_topics=record.subscribed_topics,
             assignor=record.assignor,
+            client=record.client,
         )
     if member is None or isinstance(record, log.RemoveGroupMemberRecord):
         return None
@@ -821,6 +831,7 @@ def _rebuilding_group(name: str, group: ConsumerGroup) -> Iterator[Record]:
             instance_id=member.instance_id,
             subscribed_topics=member.subscribed_topics,
             assignor=member.assignor,
+            client=member.client,
         )
         if member.target:
             yield log.GroupTargetRecord(group=name, member_id=member_id, partitions=member.target)

@@ -13,6 +13,7 @@ Columns are encoded and decoded as a whole, runs of one record type at once: a s
 partitions, a failover's changes and high watermarks come by the million. Equal values are shared.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
@@ -20,7 +21,7 @@ from enum import Enum
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, Self, get_args
+from typing import Any, Final, NamedTuple, Self, get_args
 
 from kafka_on_spark.base.errors import CorruptLogError
 from kafka_on_spark.base.ids import (
@@ -58,6 +59,18 @@ class _Decided:
     cause: str | None = None
 
 
+class MemberClient(NamedTuple):
+    """The client that a member of a group is: its client.id, and the host and process it runs in.
+    None: not given, or by a version that does not say."""
+
+    client_id: str | None = None
+    host: str | None = None
+    process_id: int | None = None
+
+
+NO_CLIENT: Final = MemberClient()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberRecord(_Decided):
     """A member joins a group, or subscribes to other topics. The group takes its next epoch.
@@ -71,6 +84,7 @@ class GroupMemberRecord(_Decided):
     instance_id: str | None
     subscribed_topics: tuple[str, ...]
     assignor: str | None
+    client: MemberClient = NO_CLIENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -653,6 +667,11 @@ def _keys_of(wires: Sequence[str]) -> frozenset[PartitionKey]:
     return frozenset(PartitionKey(TopicId(topic_id), int(number)) for topic_id, number in parts)
 
 
+def _client_of(wire: str | None) -> MemberClient:
+    found = {} if wire is None else {**json.loads(wire)}
+    return MemberClient(*map(found.get, MemberClient._fields))  # a newer version may say more
+
+
 _Encoder = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
 """A column's name, the getter of its value, and the converter to the column's type."""
 
@@ -678,6 +697,17 @@ _FIELDS: Final[Mapping[str, tuple[Sequence[_Encoder], Callable[..., Any]]]] = {
             )
         ],
         _keys_of,
+    ),
+    # A column of its own would be one that older processes don't know: they refuse its file.
+    "client": (
+        [
+            (
+                "request",
+                attrgetter("client"),
+                lambda each: json.dumps(each._asdict()) if any(each) else None,
+            )
+        ],
+        _client_of,
     ),
     "registration": (
         [

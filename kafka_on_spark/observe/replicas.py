@@ -7,6 +7,7 @@ exception.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -18,7 +19,15 @@ from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, TopicP
 from kafka_on_spark.controller.cleanup_policy import leader_dirt
 from kafka_on_spark.controller.reassignment import list_reassignments
 from kafka_on_spark.log.batch import LogPart, MergedSegment
-from kafka_on_spark.log.reading import FoundOffset, look_up_offset, read_timestamps
+from kafka_on_spark.log.read_order import plan_read
+from kafka_on_spark.log.reading import (
+    LOOK_UP_THREADS,
+    FoundOffset,
+    look_up_offset,
+    pass_deleted,
+    read_rows,
+    read_timestamps,
+)
 from kafka_on_spark.log.replica_upkeep import plan_upkeep
 from kafka_on_spark.log.replicas import ReplicaLog, ReplicaStore
 from kafka_on_spark.log.segments import read_segment, segment_pieces
@@ -28,7 +37,7 @@ from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 from kafka_on_spark.node.node import Node
-from kafka_on_spark.store.deadlines import within
+from kafka_on_spark.store.deadlines import DaemonThreads, within
 from kafka_on_spark.store.roots import StorageOptions
 
 
@@ -452,3 +461,30 @@ def find_offset(
     replica with all committed records can be read."""
     replicas, read = ReplicaStore(options), partial(read_timestamps, options=options)
     return look_up_offset(image, image, key, timestamp_us, replicas=replicas, read_timestamps=read)
+
+
+def first_timestamps(
+    image: MetadataImage, places: Iterable[tuple[PartitionKey, int]], options: StorageOptions
+) -> list[int | KafkaOnSparkError | None]:
+    """Return, in order, the timestamp (ms) of each partition's first committed record from an
+    offset on; None: there is none. An error says why no replica of the partition can be read."""
+    replicas = ReplicaStore(options)
+
+    def one(place: tuple[PartitionKey, int]) -> int | KafkaOnSparkError | None:
+        key, offset = place
+        partition = image.topics[key.topic_id].partitions[key.partition]
+        start, end = Offset(max(offset, partition.log_start_offset)), partition.high_watermark
+        try:
+            order = plan_read(image, key, start_offset=start, end_offset=end)
+            rows = read_rows(
+                order, replicas, options, has_headers=False, is_whole=False, on_deleted=pass_deleted
+            )
+            with closing(rows):
+                first = next(rows, None)
+        except KafkaOnSparkError as error:
+            return error
+        times = () if first is None else first.column("timestamp").cast(pa.int64())[:1].to_pylist()
+        return next((each // 1000 for each in times), None)
+
+    with DaemonThreads(LOOK_UP_THREADS, "times") as threads:
+        return list(threads.map(one, places))

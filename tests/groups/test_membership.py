@@ -17,6 +17,7 @@ from kafka_on_spark.base.errors import (
 from kafka_on_spark.base.ids import AWAY, PartitionKey
 from kafka_on_spark.groups.membership import (
     check_not_replaced,
+    describe_members,
     fence,
     join,
     leave,
@@ -30,10 +31,12 @@ from kafka_on_spark.groups.offsets import (
     alter_group_offsets,
     check_may_commit,
     delete_group,
+    describe_group,
     member_of,
     save_offsets,
     saved_positions,
 )
+from kafka_on_spark.metadata.records import MemberClient
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 
@@ -92,6 +95,29 @@ def test_a_join_is_refused(asked, error):
 
     with pytest.raises(error):
         join(image, "g", **given)
+
+
+def test_a_member_keeps_its_client_and_the_next_life_of_a_static_one_brings_another():
+    one, two = MemberClient("c", "h", 7), MemberClient("c", "h", 8)
+    image = settled(joined(EMPTY, "a", "i", client=one), "a")
+    read = replay(image, subscribe(image, "g", "a", [TOPIC, "z"]))
+    away = replay(image, leave(image, "g", "a", 0, returns=True))
+
+    assert [each.client for each in describe_members(read, "g").members] == [one]
+    [lag, _] = describe_group(read, "g")
+    assert (lag.offset, lag.lag, lag.member_id, lag.client) == (None, None, "a", one)
+    assert group(joined(away, "b", "i", client=two)).members["b"].client == two
+
+
+def test_a_group_is_described_where_it_has_an_offset_or_an_owner():
+    saved = replay(EMPTY, alter_group_offsets(EMPTY, "g", {ONE: 5}))
+    owned = settled(joined(joined(saved, "a"), "b"), "a", "b")
+
+    found = [(each.offset, each.lag, each.member_id) for each in describe_group(owned, "g")]
+
+    assert [each[:2] for each in found] == [(None, None), (5, 3)]
+    assert {each[2] for each in found} == {"a", "b"}
+    assert [each.member_id for each in describe_group(saved, "g")] == [None]
 
 
 def test_a_full_group_takes_a_static_member_back():

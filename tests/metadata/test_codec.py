@@ -149,6 +149,7 @@ STRATEGIES = {
     kinds.GroupMemberRecord: {
         **of_group, "group_epoch": small, "instance_id": maybe_text, "assignor": maybe_text,
         "subscribed_topics": st.lists(texts, max_size=3).map(tuple),
+        "client": st.builds(kinds.MemberClient, maybe_text, maybe_text, maybe_number),
     },
     kinds.RemoveGroupMemberRecord: {**of_group, "group_epoch": small},
     kinds.GroupTargetRecord: {**of_group, "partitions": shared},
@@ -212,6 +213,42 @@ def test_columns_are_those_of_the_table_for_every_type():
     assert FILE_SCHEMA.names == ["offset_delta", "batch_base_offset", *COLUMNS]
     assert columns["isr"] == [[1, 2]]
     assert columns["elr"] == [[]]
+
+
+# fmt: off
+REQUESTS = [
+    pytest.param(None,                                kinds.NO_CLIENT,                     id="an older version"),
+    pytest.param('{"client_id": "c"}',                kinds.MemberClient("c"),             id="a part"),
+    pytest.param('{"host": "h", "process_id": 7, "rack": "r"}', kinds.MemberClient(None, "h", 7), id="a newer version"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("wire, client", REQUESTS)
+def test_a_member_says_of_its_client_what_its_version_knows(wire, client):
+    given = {"group": "g", "group_epoch": 1, "member_id": "a", "subscribed_topics": ()}
+
+    assert decode(row(record_type="GroupMemberRecord", request=wire, **given)).client == client
+
+
+def test_a_members_client_has_no_column_that_older_processes_refuse():
+    """A file with a column that a process does not know is damaged to it."""
+    member = kinds.GroupMemberRecord(
+        group="g", group_epoch=1, member_id="a", instance_id=None, subscribed_topics=(),
+        assignor=None, client=kinds.MemberClient("c", "h", 7),
+    )  # fmt: skip
+
+    used = {name for name, values in encode([member], STAMP).items() if values is not None}
+
+    assert used == {
+        "record_type",
+        "time",
+        "group",
+        "group_epoch",
+        "member_id",
+        "subscribed_topics",
+        "request",
+    }
 
 
 def row(**fields):

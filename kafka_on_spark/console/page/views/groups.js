@@ -33,8 +33,9 @@ function groupView(page, group) {
   const detail = part("group", () => ({ name: group }), (data) => {
     stand(data.places);
     return [el("h2", {}, "Members"),
-      table("Members", [["member"], ["instance"], ["epoch", "n"], ["topics"], ["owns"], ["shall own"]],
-        data.members.map((each) => [name(each.id), each.instance === null ? "" : name(each.instance), each.isAway ? "away" : each.epoch,
+      table("Members", [["member"], ["instance"], ["client"], ["host"], ["process", "n"], ["epoch", "n"], ["topics"], ["owns"], ["shall own"]],
+        data.members.map((each) => [name(each.id), ...[each.instance, each.client_id, each.host, each.process_id].map((text) => text === null ? "" : name(String(text))),
+          each.isAway ? "away" : each.epoch,
           some(each.topics), some(each.owned), some(each.target)]), "It has no members.")];
   }, () => {
     stands.hidden = true;
