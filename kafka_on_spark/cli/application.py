@@ -32,6 +32,7 @@ MODULES: Final = {
     "reassignment": "reassign-partitions leader-election",
     "produce": "produce",
     "consume": "consume",
+    "perf": "perf",
     "groups": "consumer-groups",
     "logs": "get-offsets delete-records dump-log log-dirs replica-verification replicas fsck",
     "serve": "controller serve console replicate maintain",
