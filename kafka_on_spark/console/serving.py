@@ -23,6 +23,7 @@ from kafka_on_spark.controller.replication_round import ReplicationReport, repli
 from kafka_on_spark.metadata.metadata_service import is_failing
 from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.observe.figures import metrics_of
+from kafka_on_spark.observe.history import log_transitions
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import counts
 from kafka_on_spark.store.counts import PASS_MS, Metric, operating
@@ -200,6 +201,7 @@ class ServedCluster:
                 if is_failing(error):
                     raise
                 raise ServingFailedError(str(error)) from None
+            node.metadata.after_replay = log_transitions
             self._node = node
         opened = self._node
 

@@ -1,5 +1,6 @@
 """`serve` as a supervisor sees it: real processes, probes, signals, and roots that go away."""
 
+import logging
 import threading
 import time
 
@@ -123,6 +124,22 @@ def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
 
     serving.becomes_ready()
     assert serving.served.failure is None
+
+
+def test_each_of_a_pair_logs_once_that_a_broker_is_fenced_and_unfenced(disks, serve, caplog):
+    def said():
+        given = (each for each in caplog.records if each.levelno == logging.WARNING)
+        words = (each.getMessage().partition(":")[0] for each in given)
+        return [each for each in words if each.startswith("broker 2 is ")]
+
+    for each in (serve(), serve()):
+        wait_for(lambda process=each: process.served.readiness()["ok"])
+    disks.take_away(2)
+    wait_for(lambda: len(said()) >= 2)
+    disks.give_back(2)
+    wait_for(lambda: len(said()) >= 4)
+
+    assert sorted(said()) == ["broker 2 is fenced"] * 2 + ["broker 2 is unfenced"] * 2
 
 
 def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
