@@ -77,12 +77,8 @@ class Condition(StrEnum):
     FULL = "full"
     READ_ONLY = "read-only"
     DENIED = "denied"
-    """It refuses this process."""
-
     AWAY = "away"
     EMPTY = "empty"
-    """Nothing of the cluster is there."""
-
     LOST = "lost"
     """It has another table, or one that went back."""
 
