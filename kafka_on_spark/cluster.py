@@ -1214,9 +1214,11 @@ class Cluster:
             RootAccessDeniedError: This process may write to no broker's root.
         """
         from kafka_on_spark.controller.controller_loop import ControllerLoop
+        from kafka_on_spark.observe.history import log_transitions
 
         if seconds is not None:
             check_number(seconds, "seconds")
+        self._node.metadata.after_replay = log_transitions
         return ControllerLoop(self._node).run(None if seconds is None else int(seconds * 1000))
 
     @_operation(REPLICATE)

@@ -18,6 +18,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
     RootAccessDeniedError,
+    RootFullError,
 )
 from kafka_on_spark.base.ids import Offset
 from kafka_on_spark.metadata.quorum.quorum_log import QuorumLog
@@ -86,6 +87,7 @@ class MemoryVoterRoot:
         flushed: So many versions outlive a power cut.
         is_offline: Every call is refused.
         is_read_only: Every commit is refused.
+        is_full: The same, for want of room.
         denied: Processes that it takes no commits of.
         faults: What happens to the next commits, one a commit.
         before_commit: Called before each commit: a rival may be quicker.
@@ -99,6 +101,7 @@ class MemoryVoterRoot:
     flushed: int = 1
     is_offline: bool = False
     is_read_only: bool = False
+    is_full: bool = False
     denied: set[str] = field(default_factory=set)
     faults: deque[VoterFault] = field(default_factory=deque)
     late: list[Callable[[], None]] = field(default_factory=list)
@@ -237,6 +240,7 @@ class MemoryVoterLog:
         self._check_directory()
         root.before_commit(change)
         fault = root.faults.popleft() if root.faults else None
+        self._check_room()
         if fault is VoterFault.REFUSED:
             raise KafkaStorageError("the store refuses")
         if fault is VoterFault.DENIED or self._process in root.denied:
@@ -296,6 +300,14 @@ class MemoryVoterLog:
         self._check_answers()
         if self._root.is_read_only or self._process in self._root.denied:
             raise RootAccessDeniedError(f"root {self._key.node_id} takes no writes of this process")
+
+    def try_write(self) -> None:
+        self.check_writable()
+        self._check_room()
+
+    def _check_room(self) -> None:
+        if self._root.is_full:
+            raise RootFullError("no space left on device")
 
     def maintain(self) -> bool:
         self._check_answers()

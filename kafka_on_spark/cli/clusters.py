@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.base.ids import BrokerId, micros_of
 from kafka_on_spark.cli.options import mode_of, pairs
-from kafka_on_spark.cli.output import plural, write_json
+from kafka_on_spark.cli.output import plural, time_text, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import registered_broker
 from kafka_on_spark.observe.descriptions import describe_brokers
+from kafka_on_spark.observe.history import state_begins
 from kafka_on_spark.store.new_roots import check_reachable
 from kafka_on_spark.store.roots import normalize
 
@@ -99,14 +100,28 @@ cluster = verb(
 
 
 def list_(session: Session) -> None:
-    """Show brokers, their states and roots."""
-    session.write_rows(_rows(session, None), "broker state rack root writes")
+    """Show brokers, their roots and states; if not active, since when and why."""
+    rows = _with_reasons(session, _rows(session, None))
+    session.write_rows(rows, "broker state since rack root writes why")
 
 
 def describe_(session: Session, broker: int | None = None) -> None:
     """Show also what each broker leads and holds."""
-    columns = "broker state rack leaders preferred replicas in_sync lost root writes"
-    session.write_rows(_rows(session, broker), columns)
+    columns = "broker state since rack leaders preferred replicas in_sync lost root writes why"
+    session.write_rows(_with_reasons(session, _rows(session, broker)), columns)
+
+
+def _with_reasons(session: Session, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add since when brokers are in their states, and why, to rows of those that are not active."""
+    metadata, brokers = session.cluster._metadata, session.cluster.image.brokers
+    states = {each.broker_id: each.state for each in brokers.values() if not each.is_eligible}
+    begun = state_begins(states, metadata.pieces_newest_first())
+    for row in rows:
+        event, fenced_ms = begun.get(row["broker"]), brokers[row["broker"]].fenced_since_ms
+        since_ms = fenced_ms if event is None else micros_of(event.time) // 1000
+        row["since"] = None if since_ms is None else time_text(since_ms)
+        row["why"] = event and event.why
+    return rows
 
 
 def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:

@@ -1,22 +1,27 @@
 """`metadata` and `metadata-quorum`: the metadata log, its records and its voters."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final
 
+import typer
+
+from kafka_on_spark.base.errors import QuorumUnavailableError
 from kafka_on_spark.base.ids import Offset
-from kafka_on_spark.cli.options import mode_of
-from kafka_on_spark.cli.output import fields, note, text_of, time_text
+from kafka_on_spark.cli.options import FAILED, mode_of
+from kafka_on_spark.cli.output import fields, note, plural, text_of, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import expiry
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
-from kafka_on_spark.metadata.quorum.voter_table import Voter
+from kafka_on_spark.metadata.quorum.description import VoterDescription
+from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey, majority_of
 from kafka_on_spark.metadata.records import ControllerRecord, Record, Stamp, encode
-from kafka_on_spark.store.root_urls import cluster_url
+from kafka_on_spark.store.root_urls import BETWEEN, cluster_url
 
 RECORD_COLUMNS: Final = "record_type cause fields"
 BATCH_COLUMNS: Final = f"metadata_offset batch_base_offset time {RECORD_COLUMNS}"
@@ -134,22 +139,64 @@ metadata = verb(
 
 def describe(session: Session, status: bool = False, replication: bool = False) -> None:
     """Show who leads and who votes, or how far each voter is."""
-    found = session.cluster.describe_quorum()
+    best, leads = None, {}
+    try:
+        with session.opened():
+            found = session.cluster.describe_quorum()
+            cluster_id, voters = session.cluster.image.cluster_id, found.voters
+            leads = fields(found, "leader=leader.node_id leader_epoch=epoch high_watermark")
+            leads["max_follower_lag"] = found.lag_max
+    except QuorumUnavailableError:
+        roots = DeltaMetadataLog(cluster_url(session.url), session.options)
+        cluster_id, (voters, best) = roots.identity.cluster_id, roots.describe_voters()
     if status:
         answer = {
-            "cluster_id": session.cluster.image.cluster_id,
-            **fields(found, "leader=leader.node_id leader_epoch=epoch high_watermark"),
-            "max_follower_lag": found.lag_max,
-            "voters": [each.voter.key.node_id for each in found.voters],
-            "roots": [each.voter.root for each in found.voters],
-            "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],
+            "cluster_id": cluster_id,
+            **leads,
+            "voters": [each.voter.key.node_id for each in voters],
+            "roots": [each.voter.root for each in voters],
+            "away": [each.voter.key.node_id for each in voters if each.epoch is None],
         }
         session.write_answer(answer)
+    else:
+        session.write_rows(
+            _voter(each.voter)
+            | fields(each, "log_end_offset lag epoch")
+            | {"status": each.condition or each.state, "problem": each.problem}
+            for each in voters
+        )
+    if best is not None:
+        _say_how_to_go_on(voters, best)
+        raise typer.Exit(FAILED)
+    _say_how_to_replace(voters)
+
+
+def _say_how_to_replace(voters: Sequence[VoterDescription]) -> None:
+    lost = [each.voter for each in voters if each.condition and each.condition.is_for_ever]
+    left = BETWEEN.join(each.voter.root for each in voters if each.voter not in lost)
+    call = f"  kafka-on-spark metadata-quorum {{}} --cluster {shlex.quote(left)}"
+    for node_id, root in ((each.key.node_id, each.root) for each in lost):
+        note(f"Voter {node_id} is lost, unless its disk is away. Put an empty root in its place:")
+        note(call.format(f"remove-controller {node_id}"))
+        note(call.format(f"add-controller {shlex.quote(root)}"))
+
+
+def _say_how_to_go_on(voters: Sequence[VoterDescription], best: VoterKey) -> None:
+    answering = [each.voter for each in voters if each.log_end_offset is not None]
+    count = f"{len(answering)} of {plural(len(voters), 'voter')}"
+    if len(answering) >= majority_of(len(voters)):
+        note(
+            f"No leader: {count} answer, and do not agree on one. Try again, once those that are"
+            " full or read-only take writes."
+        )
         return
-    session.write_rows(
-        _voter(each.voter) | fields(each, "log_end_offset lag epoch status=state problem")
-        for each in found.voters
+    note(
+        f"No majority: {count} answer, so nothing is decided or read. Bring the others back. Only"
+        " if they are lost for ever, have the voter with the best log go on alone, and lose what"
+        " only they knew:"
     )
+    root = next(shlex.quote(each.root) for each in answering if each.key == best)
+    note(f"  kafka-on-spark metadata-quorum force --from {best.node_id} --cluster {root}")
 
 
 def add_controller(session: Session, name: str, root_mode: str = "700") -> None:
@@ -236,7 +283,7 @@ metadata_quorum = verb(
         --to VOTER  Id of the next leader; without it, of the best logs the lowest id.
         --from INTEGER  Who goes on alone, an id; for force, where a majority is lost for ever.
     """,
-    Action(describe, one_of=("status replication",)),
+    Action(describe, one_of=("status replication",), is_open=False),
     Action(add_controller, *CHANGING),
     Action(remove_controller, *CHANGING),
     Action(elect, "yes"),

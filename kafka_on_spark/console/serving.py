@@ -7,6 +7,7 @@ session of Spark that runs its tasks has ended.
 """
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from kafka_on_spark.controller.replication_round import ReplicationReport, repli
 from kafka_on_spark.metadata.metadata_service import is_failing
 from kafka_on_spark.node.node import Node, open_node
 from kafka_on_spark.observe.figures import metrics_of
+from kafka_on_spark.observe.history import log_transitions
 from kafka_on_spark.spark.spark_executors import SparkExecutors
 from kafka_on_spark.store import counts
 from kafka_on_spark.store.counts import PASS_MS, Metric, operating
@@ -59,6 +61,10 @@ TAKING_OVER_MS: Final = 100.0
 
 TOLD_MAX: Final = 20
 """Failures of one round that are logged one by one, and shown."""
+
+
+_NAMES: Final = re.compile("[0-9a-f]{20,}")
+"""Files that a try would have written have other names in the next one."""
 
 
 class ServingFailedError(KafkaOnSparkError):
@@ -175,8 +181,8 @@ class ServedCluster:
                 raise ServingFailedError("the Spark session has ended: start this process again")
         if what not in self._failing:
             self._pauses[what] = pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX)
-        text = str(error) or type(error).__name__
-        if self._failing.get(what) != text:
+        text, before = str(error) or type(error).__name__, self._failing.get(what, "")
+        if _NAMES.sub("", text) != _NAMES.sub("", before):
             is_bug = not isinstance(error, KafkaOnSparkError | OSError)
             log.warning("%s: has failed, and is tried again: %s", what, error, exc_info=is_bug)
         self._failing[what] = text
@@ -200,6 +206,7 @@ class ServedCluster:
                 if is_failing(error):
                     raise
                 raise ServingFailedError(str(error)) from None
+            node.metadata.after_replay = log_transitions
             self._node = node
         opened = self._node
 

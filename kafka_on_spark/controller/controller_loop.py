@@ -451,14 +451,12 @@ class ControllerLoop:
         self._moved.update(moved)
         self._failed.pop(broker_id, None)
         self._refused_since.pop(broker_id, None)
-        log.warning("%s; it led %d partitions", cause, len(moved))
 
     def _unfence(self, broker_id: BrokerId) -> None:
         cause = f"broker {broker_id}: answers again, with the disk it was registered with"
         moved = self._term.submit(lambda image: unfence_broker(image, broker_id, cause))
         self._report.unfenced += (broker_id,)
         self._moved.update(moved)
-        log.info("%s", cause)
 
 
 def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:

@@ -5,7 +5,6 @@ conditional commit and the epoch: a term that sees a higher epoch than its own c
 (I7). The loop of a controller, a command, and an append that waits ask the same `LeaseWatch`.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,8 +21,6 @@ from kafka_on_spark.metadata.image import (
 from kafka_on_spark.metadata.records import ControllerRecord
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 ONE_COMMAND: Final = "one command"
 """Why a process claims for one decision."""
@@ -138,7 +135,6 @@ class Term:
         )
         if epoch is None:
             return None
-        log.info("controller %s, epoch %s", controller_id, epoch)
         term.epoch = epoch
         return term
 

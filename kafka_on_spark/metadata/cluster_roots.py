@@ -115,7 +115,13 @@ class DeltaMetadataLog(QuorumLog):
         """Return a voter's table: on the root that was given, or on the one that the log names."""
         opened = self._given_logs.get(voter.key)
         if opened is None:
-            identity = identity_of(voter.root, self._options)
+            try:
+                identity = identity_of(voter.root, self._options)
+            except ClusterNotFoundError as error:
+                raise ClusterNotFoundError(
+                    f"nothing of the cluster is at {voter.root}: mount its disk if that is away;"
+                    " if not, the voter is lost, and to be replaced"
+                ) from error
             if identity.key != voter.key or identity.cluster_id != self.identity.cluster_id:
                 raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
             opened = VoterLog(voter.root, identity, self._options)

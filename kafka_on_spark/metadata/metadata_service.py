@@ -75,6 +75,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+AfterReplay = Callable[[MetadataImage, Sequence[MetadataBatch], MetadataImage], None]
+
 ASK_AGAIN_MS: Final = 1000
 """A process whose clock is wrong asks the root again at most so often: `send` asks for the time of
 each record. One that no root has answered asks each time: its own clock alone would stamp."""
@@ -201,6 +203,8 @@ class MetadataService:
 
     Attributes:
         after_commit: Called after each commit; it has `maintain` called in another thread.
+        after_replay: Called with the image before, with batches that came since this process first
+            read the log, and with the image after.
         refusal: Why nothing may be committed by this process; None: it may.
         read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
             others committed since may be missing.
@@ -229,6 +233,7 @@ class MetadataService:
         self._random = random
         self._application_id = application_id
         self.after_commit: Callable[[], None] = lambda: None
+        self.after_replay: AfterReplay = lambda before, batches, after: None
         self._acquire_lock = acquire_lock
         self._lock = threading.RLock()
         self.image = MetadataImage()
@@ -344,6 +349,7 @@ class MetadataService:
             for part in [batches] if is_long else [[each] for each in batches]:
                 before, self.image = self.image, self.image.replay(*part)
                 count_decisions(self._counts, before, part, self.image)
+                self.after_replay(before, part, self.image)
         self._replayed_at_ms = self._clock.monotonic_ms()
         if self._awaited:
             with self._results_lock:

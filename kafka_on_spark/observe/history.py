@@ -3,12 +3,16 @@
 Replays the metadata log; SQL over the metadata table (`tables`) gives the same.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.base.ids import (
     BrokerId,
+    Keep,
     LeaderEpoch,
     Offset,
     PartitionEpoch,
@@ -32,6 +36,8 @@ from kafka_on_spark.metadata.records import (
     RemoveTopicRecord,
     UnregisterBrokerRecord,
 )
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +97,11 @@ class BrokerEvent:
             return "registered"
         return "back" if self.state is BrokerState.ACTIVE else self.state.value
 
+    @property
+    def why(self) -> str | None:
+        """Its cause, of which most begin with the broker's name, without that."""
+        return self.cause and self.cause.removeprefix(f"broker {self.broker_id}: ")
+
 
 def partition_history(
     batches: Iterable[MetadataBatch],
@@ -141,6 +152,78 @@ def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
         for index, record in enumerate(batch.records)
         if isinstance(record, BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord)
     ]
+
+
+def state_begins(
+    states: Mapping[BrokerId, BrokerState],
+    pieces: Iterable[tuple[MetadataImage, Sequence[MetadataBatch]]],
+) -> dict[BrokerId, BrokerEvent]:
+    """Return what put each broker into the state that it has. `pieces`: the log, the newest first.
+    A broker whose decision is gone, as metadata.max.retention.ms says, is left out."""
+    found: dict[BrokerId, BrokerEvent] = {}
+    pending = set(states)
+    with suppress(HistoryExpiredError):
+        for _, batches in pieces if pending else ():
+            for event in reversed(broker_history(batches)):
+                if event.broker_id in pending and event.state is states[event.broker_id]:
+                    found[event.broker_id] = event  # one before may say the same
+                else:
+                    pending.discard(event.broker_id)
+            if not pending:
+                break
+    return found
+
+
+def log_transitions(
+    before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
+) -> None:
+    """Log what people on call are to know of `batches`, which lead from one image to another."""
+    for level, sentence in transitions(before, batches, after):
+        log.log(level, "%s", sentence)
+
+
+def transitions(
+    before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
+) -> Iterator[tuple[int, str]]:
+    """Yield brokers that are fenced and unfenced, another controller, and unclean elections, each
+    in a sentence with its level: only a controller after one that has resigned is no warning."""
+    yield from _controller(before, after)
+    states = {each.broker_id: each.state for each in before.brokers.values()}
+    for batch in batches:
+        changes = [each for each in batch.records if isinstance(each, PartitionChangeRecord)]
+        for event in broker_history([batch]):
+            was = states.pop(event.broker_id, None)
+            if event.state is not None:
+                states[event.broker_id] = event.state
+            if was is not event.state and BrokerState.FENCED in (was, event.state):
+                yield logging.WARNING, _fenced_or_not(event, before, changes)
+        for change in changes:
+            topic = after.topics.get(change.topic_id, before.topics.get(change.topic_id))
+            if topic is not None and not isinstance(change.change.unclean_generation, Keep):
+                yield logging.WARNING, f"{topic.name}-{change.partition}: {change.cause}"
+
+
+def _controller(before: MetadataImage, after: MetadataImage) -> Iterator[tuple[int, str]]:
+    then, now = before.controller, after.controller
+    if now is None or (then is not None and now.controller_epoch <= then.controller_epoch):
+        return
+    said = f"{now.controller_id or 'another process'} controls in epoch {now.controller_epoch}"
+    if then is not None and then.controller_id is not None:
+        lease_ms = after.settings().integer("controller.lease.ms")
+        why = f"{then.controller_id} has not renewed its lease for {lease_ms} ms"
+        yield logging.WARNING, f"{said}: {why}"
+    elif now.controller_id is not None:
+        yield logging.INFO, f"{said}: nobody did"
+
+
+def _fenced_or_not(
+    event: BrokerEvent, before: MetadataImage, changes: Iterable[PartitionChangeRecord]
+) -> str:
+    name = "unfenced" if event.state is BrokerState.ACTIVE else event.name
+    said = f"broker {event.broker_id} is {name}: {event.why}"
+    known = (before.partition(each.key) for each in changes)
+    count = sum(each is not None and each.leader == event.broker_id for each in known)
+    return f"{said}; it led {count} partitions" if event.state is BrokerState.FENCED else said
 
 
 def _deleted_keys(record: Record, before: MetadataImage) -> list[PartitionKey]:

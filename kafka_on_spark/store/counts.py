@@ -86,7 +86,7 @@ GAUGES: Final[Mapping[tuple[str, str], str]] = {
     ("RaftMetrics", "current-epoch"): "Epoch in which it leads.",
     ("RaftMetrics", "high-watermark"): "Up to where the metadata log is committed.",
     ("RaftMetrics", "number-of-voters"): "Voters of the metadata log.",
-    ("Quorum", "lost-voters"): "Of these, those that do not answer the controller.",
+    ("Quorum", "lost-voters"): "Of these, those that do not answer, or take no commits.",
     ("Quorum", "max-follower-lag"): "Records that the slowest voter which follows lacks.",
     ("ReplicaManager", "UnderReplicatedPartitions"): "Partitions with a replica out of sync.",
     ("ReplicaManager", "UnderMinIsrPartitionCount"): "Partitions that refuse acks=all.",

@@ -2,6 +2,7 @@
 
 from kafka_on_spark.base.ids import DirectoryId, NodeId, Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.description import (
+    Condition,
     QuorumDescription,
     VoterDescription,
     VoterState,
@@ -22,6 +23,7 @@ def quorum_of(*lags):
             epoch=None if lag is None else QuorumEpoch(2),
             log_end_offset=None if lag is None else Offset(9 - lag),
             lag=lag,
+            condition=Condition.AWAY if lag is None else None,
             problem="it is away" if lag is None else None,
         )
         for key, lag in zip(keys, lags, strict=True)

@@ -6,10 +6,27 @@ Source: DescribeQuorumResponse, and `kafka-metadata-quorum describe`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
+from kafka_on_spark.base.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+    RootFullError,
+    RootReadOnlyError,
+)
 from kafka_on_spark.base.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.quorum.raft import LeaderView
-from kafka_on_spark.metadata.quorum.voter_table import Voter, VoterKey, VoterTable
+from kafka_on_spark.metadata.quorum.voter_table import (
+    NO_EPOCH,
+    Voter,
+    VoterKey,
+    VoterSet,
+    VoterTable,
+)
 
 
 class VoterState(StrEnum):
@@ -54,15 +71,52 @@ def voter_state(table: VoterTable, newest_epoch: QuorumEpoch) -> VoterState:
     return VoterState.UNATTACHED if table.vote is None else VoterState.VOTED
 
 
+class Condition(StrEnum):
+    """What is wrong with a voter's root."""
+
+    FULL = "full"
+    READ_ONLY = "read-only"
+    DENIED = "denied"
+    AWAY = "away"
+    EMPTY = "empty"
+    LOST = "lost"
+    """It has another table, or one that went back."""
+
+    DAMAGED = "damaged"
+
+    @property
+    def is_for_ever(self) -> bool:
+        """Whether the voter is to be replaced: it never comes back by itself."""
+        return self in (Condition.EMPTY, Condition.LOST, Condition.DAMAGED)
+
+
+_CONDITIONS: Final[Mapping[type[KafkaOnSparkError], Condition]] = {
+    RootFullError: Condition.FULL,
+    RootReadOnlyError: Condition.READ_ONLY,
+    RootAccessDeniedError: Condition.DENIED,
+    ClusterNotFoundError: Condition.EMPTY,
+    ReplicaLostError: Condition.LOST,
+    CorruptLogError: Condition.DAMAGED,
+}
+
+
+def condition_of(failure: KafkaOnSparkError) -> Condition:
+    """Return the condition of a voter whose root fails so."""
+    found = (each for error, each in _CONDITIONS.items() if isinstance(failure, error))
+    return next(found, Condition.AWAY)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterDescription:
-    """A voter as it was just seen. Of one that does not answer state, epoch and end are None.
+    """A voter as it was just seen. Of one with a problem the state is None; of one that does not
+    answer, epoch and end are, too.
 
     Attributes:
         epoch: The highest epoch that it has seen.
         lag: How many records of the leader's log it lacks, as far as it follows that; None: it does
             not answer, or follows another leader or none.
-        problem: Why it does not answer, or None.
+        condition: What is wrong with its root; None: it answers, and takes writes.
+        problem: The same in a sentence, or None.
     """
 
     voter: Voter
@@ -71,6 +125,7 @@ class VoterDescription:
     epoch: QuorumEpoch | None
     log_end_offset: Offset | None
     lag: int | None
+    condition: Condition | None
     problem: str | None
 
 
@@ -92,32 +147,57 @@ class QuorumDescription:
 
 
 def describe(
-    view: LeaderView, tables: Mapping[VoterKey, VoterTable], problems: Mapping[VoterKey, str]
+    view: LeaderView,
+    tables: Mapping[VoterKey, VoterTable],
+    failures: Mapping[VoterKey, KafkaOnSparkError],
 ) -> QuorumDescription:
-    """Return what a leader that was confirmed and looks at the voters' tables say. `problems`: why
-    voters did not answer."""
+    """Return what a leader that was confirmed and looks at the voters' tables say. `failures`: why
+    voters did not answer, or take no writes."""
     return QuorumDescription(
         leader=view.key,
         epoch=view.epoch,
         high_watermark=view.committed_end,
-        voters=tuple(
-            _described(view, each, tables.get(each.key), problems.get(each.key))
-            for each in view.voters.voters
-        ),
+        voters=describe_voters(view.voters, view, tables, failures),
+    )
+
+
+def describe_voters(
+    voters: VoterSet,
+    view: LeaderView | None,
+    tables: Mapping[VoterKey, VoterTable],
+    failures: Mapping[VoterKey, KafkaOnSparkError],
+) -> tuple[VoterDescription, ...]:
+    """Return each voter by its own table; `view`: the leader, or None if no majority answers."""
+    newest = max((each.quorum_epoch for each in tables.values()), default=NO_EPOCH)
+    epoch = newest if view is None else view.epoch
+    return tuple(
+        _described(view, epoch, each, tables.get(each.key), failures.get(each.key))
+        for each in voters.voters
     )
 
 
 def _described(
-    view: LeaderView, voter: Voter, table: VoterTable | None, problem: str | None
+    view: LeaderView | None,
+    epoch: QuorumEpoch,
+    voter: Voter,
+    table: VoterTable | None,
+    failure: KafkaOnSparkError | None,
 ) -> VoterDescription:
-    follows = table is not None and (table.quorum_epoch, table.leader) == (view.epoch, view.key)
-    end = None if table is None else table.log.end_offset
+    end, lag, state = None, None, None
+    if table is None:
+        failure = failure or KafkaStorageError("it does not answer")
+    else:
+        end = table.log.end_offset
+        state = voter_state(table, epoch) if failure is None else None
+        if view is not None and (table.quorum_epoch, table.leader) == (view.epoch, view.key):
+            lag = max(0, view.log.end_offset - end)
     return VoterDescription(
         voter=voter,
-        leads=voter.key == view.key,
-        state=None if table is None or problem else voter_state(table, view.epoch),
+        leads=view is not None and voter.key == view.key,
+        state=state,
         epoch=None if table is None else table.quorum_epoch,
         log_end_offset=end,
-        lag=max(0, view.log.end_offset - end) if follows and end is not None else None,
-        problem=problem or ("it does not answer" if table is None else None),
+        lag=lag,
+        condition=None if failure is None else condition_of(failure),
+        problem=None if failure is None else failure.message,
     )

@@ -133,6 +133,7 @@ class Elections:
         self._new_id = new_id
         self._settings = settings
         self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
+        self._noted = NO_EPOCH
 
     # Where the leader fails.
 
@@ -263,7 +264,7 @@ class Elections:
         return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
 
     def unavailable(self) -> KafkaOnSparkError:
-        tables, failures = self._tables, dict(self._tables.failures)
+        tables, failures = self._tables, self._tables.refusals | self._tables.failures
         keys = tables.voters.keys
         why = [f"{key}: {failures[key].message}" for key in keys if key in failures]
         if tables.is_alone and why:
@@ -406,11 +407,16 @@ class Elections:
             leader = self._tables.in_time(key, partial(self._tables.load, key), most_ms)
         if not leader.leads or leader.quorum_epoch != candidate.quorum_epoch:
             return None
-        level = logging.INFO if leader.quorum_epoch == FIRST_EPOCH else logging.WARNING
-        log.log(
-            level, "voter %s leads the metadata quorum in epoch %d", leader.key, leader.quorum_epoch
-        )
+        self.note_leader(leader.key, leader.quorum_epoch)
         return leader
+
+    def note_leader(self, key: VoterKey, epoch: QuorumEpoch, *, is_news: bool = True) -> None:
+        """Log a leader once, whichever process has elected it; `is_news`: there was another one."""
+        if epoch > self._noted:
+            self._noted = epoch
+            if is_news:
+                level = logging.INFO if epoch == FIRST_EPOCH else logging.WARNING
+                log.log(level, "voter %s leads the metadata quorum in epoch %d", key, epoch)
 
     def begin_log(self, cluster_id: str) -> None:
         """Have the voters' tables begin with their bootstrap batch, and one of them lead."""

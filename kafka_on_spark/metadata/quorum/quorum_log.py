@@ -24,11 +24,18 @@ from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     InconsistentClusterError,
+    KafkaOnSparkError,
+    KafkaStorageError,
     ProtocolError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.base.ids import Clock, Offset
-from kafka_on_spark.metadata.quorum.description import QuorumDescription, describe
+from kafka_on_spark.metadata.quorum.description import (
+    QuorumDescription,
+    VoterDescription,
+    describe,
+    describe_voters,
+)
 from kafka_on_spark.metadata.quorum.elector import Elections
 from kafka_on_spark.metadata.quorum.raft import (
     AskSettings,
@@ -51,6 +58,7 @@ from kafka_on_spark.metadata.quorum.voter_table import (
     VoterKey,
     VoterSet,
     VoterTable,
+    best_log,
     find_write,
     has_write,
     is_snapshot_of,
@@ -316,6 +324,7 @@ class QuorumLog:
         if waiting is not None and waiting.epoch < led.epoch:
             self.elections.committing.end()
         known = self.confirmed
+        self.elections.note_leader(led.key, led.epoch, is_news=known is not None)
         if known is None or led.log.end_offset >= known.log.end_offset:
             self.confirmed = led
             self.leader_uri = self.tables.log_of(led.key).uri
@@ -563,11 +572,38 @@ class QuorumLog:
     def describe(self) -> QuorumDescription:
         """Return who leads, and how far each voter is, all of them asked anew."""
         view = self.confirm()
-        keys = self.tables.voters.keys
-        seen = {each.key: each for each in self.tables.each(keys, self.tables.look)}
-        failures = dict(self.tables.failures)  # voters' threads change it
-        problems = {key: error.message for key, error in failures.items() if key not in seen}
-        return describe(view, seen, problems)
+        return describe(view, *self._looks())
+
+    def describe_voters(self) -> tuple[tuple[VoterDescription, ...], VoterKey]:
+        """Return how far each voter is by its own root, also where no majority answers, and the
+        voter with the best log.
+
+        Raises:
+            QuorumUnavailableError: No voter answers.
+        """
+        self.tables.look_at_all(self._patience_ms())  # who names newer voters
+        seen, failures = self._looks()
+        if not seen:
+            raise self.elections.unavailable()
+        found = describe_voters(self.tables.voters, None, seen, failures)
+        return found, best_log(seen.values()).key
+
+    def _looks(self) -> tuple[dict[VoterKey, VoterTable], dict[VoterKey, KafkaOnSparkError]]:
+        """Look at all voters; return the tables of those that answer, and why others do not, or
+        take no writes."""
+        tables, refusals = self.tables, dict[VoterKey, KafkaOnSparkError]()
+
+        def look(key: VoterKey) -> VoterTable:
+            table = tables.look(key)
+            try:
+                tables.log_of(key).try_write()
+            except KafkaStorageError as error:
+                refusals[key] = error
+            return table
+
+        seen = {each.key: each for each in tables.each(tables.voters.keys, look)}
+        failures = dict(tables.failures)  # voters' threads change it
+        return seen, {key: failures[key] for key in failures.keys() - seen} | refusals
 
     def last_seen(self) -> QuorumDescription | None:
         """Return the same by what this process has last seen, and ask nobody: no root can hold it
@@ -576,11 +612,8 @@ class QuorumLog:
         if view is None:
             return None
         failures = dict(tables.failures)
-        problems = {
-            key: failures[key].message if key in failures else "calls to it hang"
-            for key in tables.troubled()
-        }
-        return describe(view, tables.newest_of_all(), problems)
+        troubled = {key: failures.get(key) or hanging(key) for key in tables.troubled()}
+        return describe(view, tables.newest_of_all(), tables.refusals | troubled)
 
     def may_need_upkeep(self) -> bool:
         """Return whether `maintain` may have something to do, without a request. Of several voters

@@ -114,7 +114,7 @@ from kafka_on_spark.store.delta.delta_log import DeltaLog
 from kafka_on_spark.store.delta.log_cleaning import clean_log
 from kafka_on_spark.store.error_translation import reason
 from kafka_on_spark.store.local_files import METADATA_FILE_BYTES_MAX
-from kafka_on_spark.store.root_identity import now_ms_at
+from kafka_on_spark.store.root_identity import now_ms_at, put_and_delete
 from kafka_on_spark.store.roots import RootFiles, StorageOptions, is_local
 
 DELETE_DELAY_MS: Final = 60_000
@@ -128,6 +128,9 @@ removal they have forgotten is read, and judged by its rows."""
 
 DELETED_MAX: Final = 1000
 """Files that are deleted at once after a checkpoint: ten for each commit since the last one."""
+
+TRIED_BYTES: Final = 32 * 1024
+"""A root with room for less takes a few more commits at most."""
 
 log = logging.getLogger(__name__)
 
@@ -637,6 +640,15 @@ class VoterLog:
         refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
         if refusal is not None:
             raise self._refusing(refusal)
+
+    def try_write(self) -> None:
+        """Write a small file on a local root, and delete it; a store is not asked.
+
+        Raises:
+            RootFullError, RootReadOnlyError, KafkaStorageError: It takes no commit now.
+        """
+        if is_local(self.root):
+            put_and_delete(self.root, self._options, TRIED_BYTES)
 
     def _refusing(self, why: str) -> RootAccessDeniedError:
         return RootAccessDeniedError(

@@ -22,6 +22,7 @@ from kafka_on_spark.base.errors import (
     KafkaStorageError,
     ReplicaLostError,
     RootAccessDeniedError,
+    RootFullError,
 )
 from kafka_on_spark.base.ids import Clock
 from kafka_on_spark.metadata.quorum.raft import adopt, fetch
@@ -128,6 +129,7 @@ class VoterTables:
         known: All that this process has heard of: voters, former ones, roots that may be some.
         failures: Why a voter did not answer last; who answered is not in it.
         denied: How a voter's root refuses writes of this process, until it takes one.
+        refusals: The same, and who is full; for people, who are told by the voter's name.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class VoterTables:
         self.known = {each.key: each for each in voters.voters}
         self.failures: dict[VoterKey, KafkaOnSparkError] = {}
         self.denied: dict[VoterKey, RootAccessDeniedError] = {}
+        self.refusals: dict[VoterKey, KafkaOnSparkError] = {}
         self._logs: dict[VoterKey, VoterLog] = {}
         self._open_log = open_log
         self._side_by_side = side_by_side
@@ -225,12 +228,18 @@ class VoterTables:
                 after = voter.commit(table, change, appended)
             else:
                 after = voter.commit(table, change, self.log_of(appended))
-        except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
-            denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
-            if isinstance(denial, RootAccessDeniedError):
-                self.denied[key] = denial
+        except (RootAccessDeniedError, RootFullError, CommitOutcomeUnknownError) as error:
+            refusal = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
+            if isinstance(refusal, RootAccessDeniedError):
+                self.denied[key] = refusal
+            if isinstance(refusal, RootAccessDeniedError | RootFullError):
+                if key not in self.refusals and not self.is_alone:  # its error says so, if alone
+                    log.warning("voter %s takes no commits: %s", self.known[key], refusal)
+                self.refusals[key] = refusal
             raise
         self.denied.pop(key, None)
+        if self.refusals.pop(key, None) is not None:
+            log.warning("voter %s takes commits again", self.known[key])
         return after
 
     def as_met(self, error: KafkaOnSparkError) -> KafkaOnSparkError:

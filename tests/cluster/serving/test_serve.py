@@ -1,10 +1,12 @@
 """`serve` as a supervisor sees it: real processes, probes, signals, and roots that go away."""
 
+import logging
 import threading
 import time
 
 import pytest
 
+from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
 from kafka_on_spark.controller.lease import Term
@@ -123,6 +125,33 @@ def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
 
     serving.becomes_ready()
     assert serving.served.failure is None
+
+
+def test_each_of_a_pair_logs_once_that_a_broker_is_fenced_and_unfenced(disks, serve, caplog):
+    def said():
+        given = (each for each in caplog.records if each.levelno == logging.WARNING)
+        words = (each.getMessage().partition(":")[0] for each in given)
+        return [each for each in words if each.startswith("broker 2 is ")]
+
+    for each in (serve(), serve()):
+        wait_for(lambda process=each: process.served.readiness()["ok"])
+    disks.take_away(2)
+    wait_for(lambda: len(said()) >= 2)
+    disks.give_back(2)
+    wait_for(lambda: len(said()) >= 4)
+
+    assert sorted(said()) == ["broker 2 is fenced"] * 2 + ["broker 2 is unfenced"] * 2
+
+
+def test_a_failure_that_names_another_file_each_time_is_logged_once(tmp_path, monkeypatch, caplog):
+    served = ServedCluster(str(tmp_path), StorageOptions(), None)
+    monkeypatch.setattr(served._clock, "sleep_ms", lambda _: None)
+
+    for each in ("full: 0{:039}.parquet", "full: 0{:039}.parquet", "away"):
+        served._wait_out("pass", KafkaStorageError(each.format(len(caplog.records) + 1)))
+        served._wait_out("pass", KafkaStorageError(each.format(len(caplog.records) + 2)))
+
+    assert [each.args[1].message[:4] for each in caplog.records] == ["full", "away"]
 
 
 def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
