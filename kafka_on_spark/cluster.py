@@ -886,7 +886,8 @@ class Cluster:
         rack: str | None = None,
         root_mode: int = 0o700,
     ) -> None:
-        """Register a broker, or another disk for a fenced one.
+        """Register a broker, or another disk for a fenced one, which keeps its rack unless another
+        one is given.
 
         A local folder that is created gets the permissions `root_mode`.
 
@@ -904,6 +905,20 @@ class Cluster:
             rack=rack,
             directory_id=directory_id,
         )
+
+    @_operation(COMMAND)
+    def alter_broker(self, broker_id: int, *, rack: str) -> None:
+        """Give a broker another rack, or none if `rack` is empty. Later decisions place replicas by
+        it; a reassignment moves those that exist.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: The rack is not a text.
+        """
+        from kafka_on_spark.controller.preparing_roots import check_brokers
+
+        check_brokers({BrokerId(broker_id): ""}, {broker_id: rack})
+        self._run(commands.ALTER_BROKER, broker_id=broker_id, rack=rack)
 
     @_operation(COMMAND)
     def drain_broker(self, broker_id: int) -> list[TopicPartition]:

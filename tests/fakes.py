@@ -440,6 +440,10 @@ class MemoryReplicaFolders:
         self.on_names()
         return names
 
+    def sizes(self, address: ReplicaAddress) -> dict[str, int]:
+        files = self._roots[address.root].files.get(folder(address), {})
+        return {name: len(files[name]) for name in self.names(address)}
+
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         self._roots[address.root].check_answers()
         files = self._roots[address.root].files.get(folder(address), {})

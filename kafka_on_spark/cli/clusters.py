@@ -145,7 +145,14 @@ def register(
                     f" {plural(known['replicas'], 'replica')} had on {known['root']},"
                 )
     session.cluster.register_broker(broker, root, rack=rack, root_mode=mode)
-    session.conclude({"broker": broker, "root": normalize(root), "rack": rack})
+    [row] = _rows(session, broker)
+    session.conclude({name: row[name] for name in ("broker", "root", "rack")})
+
+
+def alter(session: Session, broker: int, rack: str) -> None:
+    """Set a broker's rack; an empty one clears it."""
+    session.cluster.alter_broker(broker, rack=rack)
+    session.conclude({"broker": broker, "rack": rack})
 
 
 def drain(session: Session, broker: int) -> None:
@@ -168,16 +175,17 @@ def unregister(session: Session, broker: int) -> None:
 
 
 brokers = verb(
-    """List, describe, register, drain, resume or unregister brokers.
+    """List, describe, register, alter, drain, resume or unregister brokers.
 
     Options:
         --broker, --id INTEGER  The broker's id.
         --root URL  Its root: a folder or a URL.
-        --rack TEXT  Its failure domain.
+        --rack TEXT  Its failure domain. Another disk has that of the one before, if none is given.
     """,
     Action(list_, "as_of"),
     Action(describe_, "as_of"),
     Action(register, *CHANGING),
+    Action(alter, *CHANGING),
     Action(drain, *CHANGING),
     Action(resume, *CHANGING),
     Action(unregister, *CHANGING),

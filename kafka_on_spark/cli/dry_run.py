@@ -16,8 +16,10 @@ from kafka_on_spark.base.ids import BrokerId, Clock, ControllerEpoch, DirectoryI
 from kafka_on_spark.cli.verbs import DryRunEnd
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller import commands
+from kafka_on_spark.controller.cleanup_policy import RetentionPass
 from kafka_on_spark.controller.commands import Command, to_json
 from kafka_on_spark.controller.preparing_roots import checked_voter, found_at
+from kafka_on_spark.log.retention import is_lower, limits_of
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.quorum.voter_changes import voters_record, with_new_voter
 from kafka_on_spark.metadata.records import ControllerRecord, Record
@@ -52,6 +54,31 @@ class DryRun(Cluster):
         """Take down what was decided, and end by DryRunEnd."""
         self.decided.extend(records)
         raise DryRunEnd
+
+    def retention_loss(self) -> tuple[int, int, int]:
+        """Return how many records and bytes retention deletes once what was decided is made, of
+        topics that may keep less by it; and the partitions with records of which nobody can tell,
+        since no leader can be read."""
+        before = self._metadata.image
+        after = decided(before, self.decided, self._node.clock.now_ms())
+        scope = frozenset(
+            each
+            for each in before.topics
+            if is_lower(limits_of(after.settings(each)), limits_of(before.settings(each)))
+        )
+        leaderless = sum(
+            key.topic_id in scope
+            and each.leader is None
+            and each.high_watermark > each.log_start_offset
+            for key, each in before.partitions()
+        )
+        found = RetentionPass(self._node).run(scope, is_all=True, is_dry_run=True, image=after)
+        works = [work for each in found for _, work in each.done]
+        return (
+            sum(each.count for each in works),
+            sum(each.size_bytes for each in works),
+            leaderless + sum(bool(each.error) for each in works),
+        )
 
     def unregister_broker(self, broker_id: int) -> None:
         self._run(commands.UNREGISTER_BROKER, broker_id=broker_id)

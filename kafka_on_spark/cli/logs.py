@@ -21,7 +21,14 @@ from kafka_on_spark.base.errors import (
     ReplicaLostError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.base.ids import INTERNAL_TOPICS, BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.base.ids import (
+    INTERNAL_TOPICS,
+    BrokerId,
+    Offset,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
 from kafka_on_spark.base.text import quoted, visible_json
 from kafka_on_spark.cli.kafka_files import all_partitions, named_topics, read_partitions, registered
 from kafka_on_spark.cli.lines import Content, content_as_json, headers_as_json
@@ -29,11 +36,13 @@ from kafka_on_spark.cli.options import FAILED, FOUND, micros, numbers
 from kafka_on_spark.cli.output import Shown, fields, note, plural, time_text
 from kafka_on_spark.cli.verbs import CHANGING, Session, alone
 from kafka_on_spark.controller.brokers import registered_broker
+from kafka_on_spark.controller.replica_tables import is_assigned, tables_on
 from kafka_on_spark.log.batch import LogPart
 from kafka_on_spark.log.reading import header_pairs
 from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.state import ReplicaAddress, address_of
-from kafka_on_spark.metadata.image import MetadataImage, partition_key
+from kafka_on_spark.log.unnamed_files import is_cleaned
+from kafka_on_spark.metadata.image import BrokerRegistration, MetadataImage, partition_key
 from kafka_on_spark.observe.descriptions import offsets_of
 from kafka_on_spark.observe.replicas import (
     LogDescription,
@@ -42,17 +51,18 @@ from kafka_on_spark.observe.replicas import (
     compare_replicas,
     find_offset,
 )
+from kafka_on_spark.store.roots import RootFiles
 
 BATCH_COLUMNS: Final = (
     "partition broker base_offset last_offset record_count leader_epoch producer_id producer_epoch"
     " sequence size_bytes appended_at is_committed segment_count"
 )
 LOG_FIGURES: Final = (
-    "log_start_offset log_end_offset size_bytes plain_segments plain_bytes merged_segments"
-    " merged_bytes record_count earliest_append_ms"
+    "log_start_offset log_end_offset size_bytes waiting_bytes plain_segments plain_bytes"
+    " merged_segments merged_bytes record_count earliest_append_ms"
 )
 LOG_COLUMNS: Final = (
-    "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future"
+    "broker topic partition size_bytes waiting_bytes log_end_offset offset_lag is_in_sync is_future"
     " plain_segments merged_segments cleaner_offset cleanable_ratio error"
 )
 
@@ -301,7 +311,39 @@ def log_dirs(
         for log in partition.replicas
         if log.is_made and (brokers is None or log.broker_id in brokers)
     ]
+    is_of_all = topic is None and include is None
+    topic_ids = None if is_of_all else frozenset(image.topic_ids[each] for each in names)
+    for broker in image.brokers.values():
+        if broker.has_upkeep and (brokers is None or broker.broker_id in brokers):
+            rows += _waiting_rows(session, broker, topic_ids)
     session.write_rows(sorted(rows, key=itemgetter("broker", "topic", "partition")), LOG_COLUMNS)
+
+
+def _waiting_rows(
+    session: Session, broker: BrokerRegistration, topic_ids: frozenset[TopicId] | None
+) -> list[dict[str, Any]]:
+    """Return the replicas on a root that belong to no partition any more, with what they hold."""
+    files = RootFiles(broker.root, session.options)
+    try:
+        tables = list(tables_on(broker.broker_id, broker.root, session.options, topic_ids))
+        sizes = [files.sizes(table.path) for table in tables]
+    except KafkaOnSparkError as error:
+        note(f"what waits for deletion on broker {broker.broker_id} is not known: {error}")
+        return []
+    image = session.cluster.image  # after the listing, so that it has every listed assignment
+    return [
+        {
+            "broker": broker.broker_id,
+            "root": broker.root,
+            "topic": table.path.split("/")[-2].rpartition("-")[0],
+            "partition": table.replica.key.partition,
+            "size_bytes": 0,
+            "waiting_bytes": sum(size for name, size in found.items() if is_cleaned(name)),
+            "error": "it is unassigned, and waits for removal",
+        }
+        for table, found in zip(tables, sizes, strict=True)
+        if not is_assigned(image, table.replica)
+    ]
 
 
 def _log_row(image: MetadataImage, log: LogDescription, high_watermark: int) -> dict[str, Any]:

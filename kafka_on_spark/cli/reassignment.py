@@ -1,11 +1,12 @@
 """`leader-election` and `reassign-partitions`: which brokers lead and have partitions."""
 
+from operator import methodcaller
 from typing import Final
 
 import typer
 
 from kafka_on_spark.base.errors import InvalidRequestError
-from kafka_on_spark.base.ids import TopicPartition
+from kafka_on_spark.base.ids import KEEP, TopicPartition
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
     assignment_text,
@@ -16,13 +17,14 @@ from kafka_on_spark.cli.kafka_files import (
 from kafka_on_spark.cli.options import FOUND, numbers
 from kafka_on_spark.cli.output import fields, note, plural, say, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, alone, verb
-from kafka_on_spark.controller.election import leaderless
+from kafka_on_spark.controller.election import why_not_led
 from kafka_on_spark.controller.reassignment import (
     ReassignmentStatus,
     assignment_as_dict,
     list_reassignments,
 )
 from kafka_on_spark.metadata.image import partition_key
+from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 REPLICAS: Final = ("replicas", [1, 2, 3])
 MOVE_FIELDS: Final = (
@@ -33,6 +35,8 @@ MOVE_FIELDS: Final = (
 
 @alone(
     """Elect leaders: the preferred ones, or unclean ones where no replica in sync can lead.
+
+    The exit code is 1 if a partition is not led so afterwards; the answer says why.
 
     Options:
         --election-type preferred|unclean
@@ -66,19 +70,36 @@ def leader_election(
         names = [TopicPartition(topic, partition)]
     else:
         names = all_partitions(image, sorted(image.topic_ids) if topic is None else [topic])
-    if kind == "unclean":
-        lost = leaderless(image, [partition_key(image, *name) for name in names])
+    if kind == "unclean" and not session.is_dry_run:
+        session.decide([methodcaller("elect_leaders", kind, names)])
+        lost = [
+            f"{each.topic}-{each.partition}, {each.cause}"
+            for each in session.dry_run.decided
+            if isinstance(each, PartitionChangeRecord)
+            and each.change.unclean_generation is not KEEP
+        ]
         if lost:
-            words = ", ".join(str(image.name_of(key)) for key in lost[:20])
             session.confirm(
-                "electing leaders that may lack committed records, for"
-                f" {plural(len(lost), 'partition')} without a replica in sync that can lead"
-                f" ({words}),"
+                f"electing leaders of {plural(len(lost), 'partition')} that lack committed records"
+                f" ({'; '.join(lost[:20])}{'; …' if lost[20:] else ''})"
             )
     moved = session.cluster.elect_leaders(kind, names)
     image = session.cluster.image
-    answer = [{**name._asdict(), "leader": registered(image, name).leader} for name in moved]
-    session.conclude({"election_type": kind, "elected": answer})
+    elected = [{**name._asdict(), "leader": registered(image, name).leader} for name in moved]
+    left = [
+        {**name._asdict(), "leader": registered(image, name).leader, "why": why}
+        for name in names
+        for why in [why_not_led(image, partition_key(image, *name), preferred=kind == "preferred")]
+        if why is not None
+    ]
+    if not elected and not left:
+        note("All of them are led so already.")
+    session.show(
+        {"dry_run": False, "election_type": kind, "elected": elected, "not_elected": left},
+        rows=[*elected, *left],
+        columns="topic partition leader why",
+    )
+    raise typer.Exit(FOUND if left else 0)
 
 
 def generate(

@@ -328,10 +328,19 @@ def alter_(
     if not changes:
         raise InvalidRequestError("there is nothing to alter: give --add-config or --delete-config")
     names = [] if is_of_cluster else named_topics(session.cluster.image, topic, include)
+    made = [methodcaller("alter_topic_configs", name, changes) for name in names]
     if is_of_cluster:
-        session.cluster.alter_cluster_configs(changes)
-    else:
-        session.do_all([methodcaller("alter_topic_configs", name, changes) for name in names])
+        made = [methodcaller("alter_cluster_configs", changes)]
+    if not session.is_dry_run:
+        session.decide(made)
+        count, size_bytes, unknown = session.dry_run.retention_loss()
+        if count or unknown:
+            more = f" and what {plural(unknown, 'partition')} without a leader to read lose"
+            session.confirm(
+                f"lowering retention, which deletes {plural(count, 'record')}"
+                f" ({plural(size_bytes, 'byte')}){more if unknown else ''},"
+            )
+    session.do_all(made)
     session.conclude({"topics": names, "configs": dict(changes)})
 
 

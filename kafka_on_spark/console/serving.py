@@ -19,6 +19,7 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.controller.controller_loop import ControllerLoop
+from kafka_on_spark.controller.failures import TOLD_MAX
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport, replicate
 from kafka_on_spark.metadata.metadata_service import is_failing
@@ -58,9 +59,6 @@ append as a whole, for hours if it must."""
 
 TAKING_OVER_MS: Final = 100.0
 """How often the loop of rounds looks whether this process is the controller."""
-
-TOLD_MAX: Final = 20
-"""Failures of one round that are logged one by one, and shown."""
 
 
 _NAMES: Final = re.compile("[0-9a-f]{20,}")
@@ -224,16 +222,10 @@ class ServedCluster:
         if node is None or not is_held_by(node.metadata.image, node.controller_id):
             self._clock.sleep_ms(TAKING_OVER_MS)
             return
-        before = frozenset(self._last_round.failures)
         report = replicate(node, copy_ms_max=COPY_MS_MAX)
         self._last_round = report
         self.round_count += 1
         self._note_success(ROUND)
-        now = frozenset(report.failures)
-        for each in sorted(now - before)[:TOLD_MAX]:
-            log.warning("%s", each)
-        if before - now:
-            log.info("%d of %d failures are over", len(before - now), len(before))
         settings = node.metadata.image.settings()
         pause_ms = float(settings.integer("broker.heartbeat.interval.ms"))
         if report.resume_after_ms is not None:

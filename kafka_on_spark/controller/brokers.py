@@ -7,7 +7,7 @@ controller continues where the last one stopped.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.base.errors import (
@@ -66,7 +66,7 @@ def register_broker(
     cause: str,
 ) -> ControllerResult[BrokerEpoch]:
     """Decide a registration: a new broker, or another disk under a known id: then another broker
-    epoch, and this broker's replicas lost, in one commit."""
+    epoch, and this broker's replicas lost, in one commit. `rack`: "" for none; None: as before."""
     known = image.brokers.get(broker_id)
     for other in image.brokers.values():
         is_taken = other.directory_id == directory_id or other.root == root
@@ -92,7 +92,7 @@ def register_broker(
             broker_id=broker_id,
             broker_epoch=broker_epoch,
             root=root,
-            rack=rack,
+            rack=known.rack if rack is None and known is not None else rack or None,
             directory_id=directory_id,
             broker_state=BrokerState.ACTIVE,
             cause=cause,
@@ -361,6 +361,17 @@ def note_refused(
     everyone = frozenset(image.brokers)
     gone_on = leave_isrs(image, words, led, everyone, f"met by {met_by}")
     return ControllerResult([*records, *gone_on.records], gone_on.response)
+
+
+def alter_broker(
+    image: MetadataImage, broker_id: BrokerId, rack: str, cause: str
+) -> ControllerResult[None]:
+    """Decide that a broker has another rack, or ("") none. Partitions that exist stay as placed."""
+    broker = registered_broker(image, broker_id)
+    if rack == (broker.rack or ""):
+        return ControllerResult([], None)
+    record = state_record(broker, broker.state, cause, broker.refused)
+    return ControllerResult([replace(record, rack=rack)], None)
 
 
 def forget_refused(

@@ -238,14 +238,16 @@ class CleanupPass(ABC, Generic[ReportT]):
         is_all: bool = False,
         is_dry_run: bool = False,
         submit: Submit | None = None,
+        image: MetadataImage | None = None,
     ) -> list[UpkeepResult]:
-        """Inspect partitions that are due, and decide what follows. Return a result for each on
-        which something was decided (in a dry run: is due), or that could not be inspected.
+        """Inspect partitions that are due, and decide what follows. Return a result for each: what
+        was decided (in a dry run: is due), or why it could not be inspected.
 
         `is_all`: inspect each, however long that takes, and also if it was inspected just now.
-        `is_dry_run`: commit nothing. `submit`: commits under a controller's epoch.
+        `is_dry_run`: commit nothing. `submit`: commits under a controller's epoch. `image`: of a
+        dry run, other than the newest.
         """
-        image = self._metadata.image
+        image = self._metadata.image if image is None else image
         began_ms = self._clock.monotonic_ms()
         if not is_all and self._times.are_resting(image, began_ms):
             return []
@@ -261,7 +263,7 @@ class CleanupPass(ABC, Generic[ReportT]):
                 inspected += self._inspected(image, keys, is_dry_run)
             if scope is None and len(inspected) == len(due) and not is_dry_run:
                 self._times.rest(began_ms)
-            return self._decided(inspected, submit or self._node.submit, is_dry_run)
+            return self._decided(image, inspected, submit or self._node.submit, is_dry_run)
 
     def _candidates(
         self, image: MetadataImage, scope: Scope
@@ -297,12 +299,13 @@ class CleanupPass(ABC, Generic[ReportT]):
 
     def _decided(
         self,
+        image: MetadataImage,
         inspected: Sequence[tuple[CleanupOrder, ReportT | WorkDone]],
         submit: Submit,
         is_dry_run: bool,
     ) -> list[UpkeepResult]:
         reports = [found for _, found in inspected if not isinstance(found, WorkDone)]
-        decided = self._decide(self._metadata.image, reports)
+        decided = self._decide(image, reports)
         done = decided.response
         if decided.records and not is_dry_run:
             done = submit(lambda newest: self._decide(newest, reports))
@@ -318,7 +321,6 @@ class CleanupPass(ABC, Generic[ReportT]):
                 done=((self.kind, work),),
             )
             for order, work in works
-            if work is not NOTHING_DONE
         ]
 
 

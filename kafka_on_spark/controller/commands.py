@@ -147,6 +147,9 @@ ALTER_CLUSTER_CONFIGS: Final = Command(
 REGISTER_BROKER: Final = Command(
     "register_broker", brokers.register_broker, "broker {broker_id} registered by request"
 )
+ALTER_BROKER: Final = Command(
+    "alter_broker", brokers.alter_broker, "broker {broker_id} altered by request"
+)
 DRAIN_BROKER: Final = Command(
     "drain_broker", brokers.drain_broker, "broker {broker_id} drained by request"
 )

@@ -364,6 +364,29 @@ def leaderless(
     ]
 
 
+def why_not_led(image: MetadataImage, key: PartitionKey, *, preferred: bool = False) -> str | None:
+    """Return, in words, why no replica of a partition leads, or not the `preferred` one; None: one
+    does. An unclean election was held before, of the replicas that could be read."""
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    wanted = partition.replicas[: 1 if preferred else None]
+    if partition.leader is not None and (not preferred or partition.leader in wanted):
+        return None
+
+    def why_not(broker_id: BrokerId) -> str:
+        broker = image.brokers[broker_id]
+        if not broker.is_eligible:
+            return f"is {broker.state.value}"
+        if not partition.is_created(broker_id):
+            return "has no replica: it is lost, or was never made"
+        if partition.uuid_of(broker_id) in image.suspects:
+            return "has a replica that was found bad, and is inspected again"
+        if broker_id in partition.isr | partition.elr:
+            return "may lead: a pass of a controller elects it"
+        return "is not in sync" if preferred else "has a log that can't be read"
+
+    return "; ".join(f"broker {each} {why_not(each)}" for each in wanted)
+
+
 def elect_by_inspections(
     image: MetadataImage,
     inspections: Sequence[ReplicaInspection],

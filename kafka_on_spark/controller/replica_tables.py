@@ -42,6 +42,7 @@ from kafka_on_spark.base.ids import (
     TopicId,
 )
 from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.controller.failures import Failures
 from kafka_on_spark.log.state import ReplicaAddress, address_of
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import BrokerRegistration, ControllerResult, MetadataImage
@@ -289,6 +290,7 @@ class TableRemoval:
         self._metadata = node.metadata
         self._clock = node.clock
         self._tasks = node.tasks
+        self._failures = node.part(Failures)
         self._lock = threading.Lock()
         self._seen: MetadataImage | None = None
         self._gone: dict[Incarnation, int] = {}  # whose tables may be there, and since when
@@ -322,7 +324,7 @@ class TableRemoval:
     def _orders(self, image: MetadataImage, topic_ids: frozenset[TopicId]) -> list[ListOrder]:
         """Return which roots to list: all of a broker that is new or back, else the due topics."""
         online = [image.brokers[each] for each in sorted(image.brokers)]
-        online = [broker for broker in online if broker.is_online]
+        online = [broker for broker in online if broker.has_upkeep]
         self._listed &= {(broker.broker_id, broker.directory_id) for broker in online}
         known = {broker_id for broker_id, _ in self._listed}
         return [
@@ -359,9 +361,10 @@ class TableRemoval:
         removed = self._remove_all(removals, check_controls, duration_ms=duration_ms)
         for order, found in zip(orders, results, strict=True):
             disk = order.broker.broker_id, order.broker.directory_id
-            if isinstance(found, str):
+            why = found if isinstance(found, str) else ""
+            self._failures.note({f"listing of broker {order.broker.broker_id}": why})
+            if why:
                 self._listed.discard(disk)  # a full listing finds what was missed now
-                log.warning("broker %s could not be listed: %s", order.broker.broker_id, found)
             else:
                 self._listed.add(disk)
         for each in due - {table.replica for table, _ in unassigned}:
@@ -448,8 +451,7 @@ class TableRemoval:
                     removed += 1
                     self._gone.pop(table.replica, None)
                     log.info("removed %s: it is assigned to nobody", table.path)
-                else:
-                    log.warning("%s could not be removed: %s", table.path, error)
+                self._failures.note({f"removal of {table.path}": error or ""})
         return removed
 
 

@@ -19,6 +19,7 @@ from kafka_on_spark.base.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.base.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.controller.brokers import note_refused
 from kafka_on_spark.controller.election import recreate_lost, take_back_lost
+from kafka_on_spark.controller.failures import Failures
 from kafka_on_spark.controller.fetch_plan import (
     Fetcher,
     FetchPace,
@@ -266,8 +267,8 @@ class ReplicationRound:
         self._copied_records += sum(each.copied_records for each in results)
         self._copied_bytes += sum(each.copied_bytes for each in results)
         self._truncated_records += sum(each.truncated_records for each in results)
-        if has_failed:
-            self._note_failures(image, orders, refused)
+        kind = "inspection" if is_inspection and not is_sweep else "fetch"
+        self._note_failures(image, orders, results, refused, kind)
         seen = {fetcher_of(each) for each, why in zip(orders, refused, strict=True) if not why}
         return {each.key for each in planned if fetcher_of(each) not in seen}
 
@@ -297,16 +298,25 @@ class ReplicationRound:
         self,
         image: MetadataImage,
         orders: Sequence[FetchOrder],
+        results: Sequence[FetchResult],
         refused: Sequence[Sequence[ReplicaReport]],
+        kind: str,
     ) -> None:
-        for order, replicas in zip(orders, refused, strict=True):
+        """Note what has failed. An inspection that goes well copies nothing: it ends no failure of
+        a fetch."""
+        tried: dict[str, str] = {}
+        for order, result, replicas in zip(orders, results, refused, strict=True):
             topic = image.topics.get(order.key.topic_id)
             name = TopicPartition("deleted" if topic is None else topic.name, order.key.partition)
+            for seen in (result.report.leader, *result.report.followers):
+                tried.setdefault(f"{name} on broker {seen.broker_id}: {kind}", "")
             for seen in replicas:
                 code, words = refusal_of(image, order, seen)
-                error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
-                failure = f"{name} on broker {seen.broker_id}: {error_name}: {words}"
-                self._failures.setdefault((order.key, seen.broker_id), failure)
+                error = f"{ERROR_NAME_BY_CODE.get(code, 'UNKNOWN')}: {words}"
+                place = f"{name} on broker {seen.broker_id}"
+                tried[f"{place}: {kind}"] = error
+                self._failures.setdefault((order.key, seen.broker_id), f"{place}: {error}")
+        self._node.part(Failures).note(tried)
 
     def _note_refused(self, reports: Iterable[PartitionReport]) -> None:
         """Note roots of followers that refuse writes, for the active controller, as an append does:

@@ -33,13 +33,22 @@ from kafka_on_spark.controller.cleanup_policy import (
     Submit,
 )
 from kafka_on_spark.controller.election import change_record
+from kafka_on_spark.controller.failures import Failures
 from kafka_on_spark.controller.fetch_plan import Quota, accrue, wait_ms
 from kafka_on_spark.controller.inspections import Finding, SecondInspections, inspect_findings
 from kafka_on_spark.controller.reassignment import UNLIMITED
 from kafka_on_spark.controller.scheduler import WORK_INTERVAL, DueTimes, scheduler, scope_of
 from kafka_on_spark.log.replica_upkeep import plan_upkeep, upkeep_task
 from kafka_on_spark.log.retention import limits_of
-from kafka_on_spark.log.upkeep_work import CLEAN, VISIT_TIMES_MAX, UpkeepOrder, UpkeepResult
+from kafka_on_spark.log.upkeep_work import (
+    CLEAN,
+    MERGE,
+    NOTHING_DONE,
+    VISIT_TIMES_MAX,
+    WHOLE,
+    UpkeepOrder,
+    UpkeepResult,
+)
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.image import (
     BrokerRegistration,
@@ -154,12 +163,15 @@ class UpkeepRow:
         return f"{self.topic}-{self.partition}" if self.topic else "root"
 
     def __str__(self) -> str:
-        place = self.log
-        if self.broker_id is not None:
-            place = f"{place} on broker {self.broker_id}"
         if self.error:
-            return f"{place}: {self.kind}: {self.error}"
-        return f"{place}: {self.kind}: {self.count} {self.what} ({self.size_bytes} bytes)"
+            return f"{self.place}: {self.error}"
+        return f"{self.place}: {self.count} {self.what} ({self.size_bytes} bytes)"
+
+    @property
+    def place(self) -> str:
+        """The log, the broker and the kind of work."""
+        broker = "" if self.broker_id is None else f" on broker {self.broker_id}"
+        return f"{self.log}{broker}: {self.kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +299,7 @@ class RootOrder:
 def _root_row(
     topic: str, broker_id: BrokerId | None = None, *, count: int = 0, error: str = ""
 ) -> UpkeepRow:
-    row = UpkeepRow(
+    return UpkeepRow(
         topic=topic,
         partition=0 if topic else -1,
         broker_id=broker_id,
@@ -296,9 +308,6 @@ def _root_row(
         what="files deleted",
         error=error,
     )
-    if error:
-        log.warning("%s", row)
-    return row
 
 
 def clean_root_task(order: RootOrder, worker: Worker) -> str | None:
@@ -368,6 +377,7 @@ class Upkeep:
         )
         self._lock = threading.Lock()
         self._throttle = UpkeepThrottle()
+        self._failures = node.part(Failures)
 
     def run_share(
         self,
@@ -402,19 +412,23 @@ class Upkeep:
 
     @contextmanager
     def _failing(self, kind: str) -> Iterator[None]:
+        what, why = f"{kind} of upkeep, which is left to the next round", ""
         try:
             yield
         except NotControllerError:
             raise
         except KafkaOnSparkError as error:
             self._node.counts.add(UPKEEP_FAILURES, kind=kind)
-            log.warning("%s of upkeep is left to the next round: %s", kind, error)
+            why = str(error)
+        self._failures.note({what: why})
 
     def _note(self, results: Sequence[UpkeepResult], done: _Done) -> None:
         decisions, counts = {each.kind for each in self.passes}, self._node.counts
+        tried: dict[bool, dict[str, str]] = {True: {}, False: {}}
         for result in results:
             topic = self._metadata.image.topics.get(result.key.topic_id)
-            for kind, work in result.done:
+            # What ended the task before as a whole has not ended this one.
+            for kind, work in ((WHOLE, NOTHING_DONE), *result.done):
                 if not done.is_dry_run and (work.count or work.error):
                     counts.add(UPKEEP_DONE, work.count, kind=kind)
                     counts.add(UPKEEP_BYTES, work.size_bytes, kind=kind)
@@ -433,11 +447,14 @@ class Upkeep:
                     is_left=work.is_left,
                     error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
                 )
-                if _tells(row):
-                    # A decision fails as long as a new leader has adopted nothing.
-                    is_news = bool(row.error) and kind not in decisions
-                    log.log(logging.WARNING if is_news else logging.INFO, "%s", row)
+                if not done.is_dry_run:
+                    tried[kind in decisions][row.place] = row.error
+                if _tells(row) and not row.error:
+                    log.log(logging.DEBUG if kind == MERGE else logging.INFO, "%s", row)
                 done.add(row)
+        # A decision fails as long as a new leader has adopted nothing.
+        self._failures.note(tried[True], logging.INFO)
+        self._failures.note(tried[False])
 
     def _visit_share(
         self,
@@ -663,9 +680,11 @@ class Upkeep:
             with self._lock:
                 self._clean_roots(done)
                 try:
-                    done.add(_root_row(METADATA, count=self._metadata.clean()))
+                    row = _root_row(METADATA, count=self._metadata.clean())
                 except KafkaOnSparkError as error:
-                    done.add(_root_row(METADATA, error=error.message))
+                    row = _root_row(METADATA, error=error.message)
+                self._failures.note({row.place: row.error})
+                done.add(row)
         return done.report()
 
     def _clean_roots(self, done: _Done) -> None:
@@ -681,5 +700,7 @@ class Upkeep:
         except KafkaOnSparkError as error:
             errors = [error.message] * len(orders)
         for order, found in zip(orders, errors, strict=True):
+            row = _root_row("", order.broker.broker_id, error=found or "")
+            self._failures.note({row.place: row.error})
             if found is not None:
-                done.add(_root_row("", order.broker.broker_id, error=found))
+                done.add(row)

@@ -26,7 +26,7 @@ from kafka_on_spark.base.ids import (
 )
 from kafka_on_spark.metadata.partition import Compaction, PartitionRegistration
 
-NO_LEADER: Final = -1
+NONE: Final = -1
 Row = Mapping[str, Any]
 """A record as columns of the metadata table (metadata/records.py); null is None."""
 
@@ -93,9 +93,10 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("replicas", "replica_uuids", "former_uuids", "directories"), tuple),
     **dict.fromkeys(("adding_replicas", "removing_replicas"), tuple),
     **dict.fromkeys(("isr", "elr"), frozenset),
-    "leader": lambda value: None if value == NO_LEADER else value,
+    **dict.fromkeys(
+        ("leader", "high_watermark_epoch"), lambda value: None if value == NONE else value
+    ),
     "high_watermark": int,
-    "high_watermark_epoch": lambda value: value,
     "high_watermark_chain": str,
     "unclean_generation": int,
     **dict.fromkeys(COMPACTION, lambda value: int(value or 0)),

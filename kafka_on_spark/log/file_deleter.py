@@ -12,8 +12,9 @@ from typing import Final
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import ensure
 from kafka_on_spark.log.producer_state import producers_file_name, producers_file_number
+from kafka_on_spark.log.replicas import ReplicaLog
 from kafka_on_spark.log.segments import check_no_link
-from kafka_on_spark.log.state import ReplicaAddress
+from kafka_on_spark.log.state import ReplicaAddress, ReplicaState
 from kafka_on_spark.log.unnamed_files import (
     CleaningTimes,
     Fate,
@@ -46,7 +47,7 @@ def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
     state = replica.load()
     number = replica.producers_number
     producers = producers_file_name(number) if number else None
-    unnamed = set(filter(is_cleaned, listed)) - files_of(state) - {producers}
+    unnamed = unnamed_in(listed, replica, state)
     if not unnamed:
         return NOTHING_DONE
     if producers in listed:
@@ -95,6 +96,14 @@ def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
     return done if failure is None else done.failed(failure)
 
 
+def unnamed_in(listed: Iterable[str], replica: ReplicaLog, state: ReplicaState) -> set[str]:
+    """Return the files in a replica's folder that its log, as loaded after the listing, does not
+    name: some wait for deletion, and an append under way may have staged others."""
+    number = replica.producers_number
+    producers = producers_file_name(number) if number else None
+    return set(filter(is_cleaned, listed)) - files_of(state) - {producers}
+
+
 def _deleted(
     order: UpkeepOrder,
     worker: Worker,
@@ -139,6 +148,10 @@ class ReplicaFolders:
         check_no_link(address)
         names = RootFiles(address.root, self._options).names(address.folder)
         return [name for name in names if name != _LOG]
+
+    def sizes(self, address: ReplicaAddress) -> dict[str, int]:
+        """Return the bytes of each file in a replica's folder; none if there is no folder."""
+        return RootFiles(address.root, self._options).sizes(address.folder)
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         files = RootFiles(address.root, self._options)

@@ -18,6 +18,7 @@ from kafka_on_spark.log.replicas import advance_to
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.upkeep_work import (
     CLEAN,
+    MERGE,
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
@@ -60,7 +61,7 @@ def apply_log_start(order: UpkeepOrder, worker: Worker, allowance: Allowance) ->
 
 WORKS: Final[tuple[tuple[str, Work], ...]] = (
     (LOG_START, apply_log_start),
-    ("merge", merge_replica),
+    (MERGE, merge_replica),
     ("compact", compact_replica),
     (CLEAN, clean_replica),
     ("log", clean_delta_log),

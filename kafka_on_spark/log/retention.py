@@ -55,6 +55,15 @@ def limits_of(settings: Settings) -> RetentionLimits | None:
     )
 
 
+def is_lower(limits: RetentionLimits | None, than: RetentionLimits | None) -> bool:
+    """Return whether `limits` have an age or a size below that of others."""
+    return limits is not None and any(
+        now is not None and (before is None or now < before)
+        for name in RetentionLimits.__slots__
+        for now, before in [(getattr(limits, name), getattr(than, name, None))]
+    )
+
+
 def retained(
     state: ReplicaState,
     limits: RetentionLimits,

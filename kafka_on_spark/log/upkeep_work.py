@@ -121,6 +121,7 @@ NOTHING_DONE = WorkDone()
 CLEAN: Final = "clean"
 """The kind of work that deletes the files which no log names, and finds orphans."""
 
+MERGE: Final = "merge"
 KIND_PART: Final = 0.2
 """Which part of an order's time and bytes each of five kinds of work has at least, whatever those
 before it have taken: what has always more to do would starve those after it."""
@@ -129,7 +130,7 @@ VISIT_TIMES_MAX: Final = 1 + 4 * KIND_PART
 """How many times its order's time a visit takes at most, but for the pieces that it is at: the
 first kind takes all of it, and each of the four others has its part."""
 
-UPKEEP: Final = "upkeep"
+WHOLE: Final = "upkeep"
 """The kind of work that stands for all of a task."""
 
 
@@ -148,7 +149,7 @@ class UpkeepResult:
         return cls(
             key=order.key,
             broker_id=order.address.broker_id,
-            done=((UPKEEP, NOTHING_DONE.failed(error)),),
+            done=((WHOLE, NOTHING_DONE.failed(error)),),
         )
 
     @property

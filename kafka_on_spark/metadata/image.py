@@ -481,8 +481,9 @@ def _broker_change(draft: _Draft, record: log.BrokerChangeRecord) -> None:
         since_ms = None
         if state is BrokerState.FENCED:  # fenced again, it keeps the time
             since_ms = draft.time_ms if broker.fenced_since_ms is None else broker.fenced_since_ms
+        rack = broker.rack if record.rack is None else record.rack or None
         draft.map("brokers")[record.broker_id] = replace(
-            broker, state=state, fenced_since_ms=since_ms, refused=record.refused
+            broker, state=state, fenced_since_ms=since_ms, refused=record.refused, rack=rack
         )
 
 

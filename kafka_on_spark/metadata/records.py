@@ -227,12 +227,14 @@ class BrokerRecord(_Decided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerChangeRecord(_Decided):
-    """A broker is fenced, unfenced or drained, or its root refuses a write."""
+    """A broker is fenced, unfenced or drained, or its root refuses a write, or it has another rack:
+    `rack`, "" for none; None: unchanged."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
     broker_state: BrokerState
     refused: RefusedWrite | None = None
+    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

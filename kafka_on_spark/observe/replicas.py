@@ -19,6 +19,7 @@ from kafka_on_spark.base.ids import LOST, BrokerId, Offset, PartitionKey, TopicP
 from kafka_on_spark.controller.cleanup_policy import leader_dirt
 from kafka_on_spark.controller.reassignment import list_reassignments
 from kafka_on_spark.log.batch import LogPart, MergedSegment
+from kafka_on_spark.log.file_deleter import unnamed_in
 from kafka_on_spark.log.read_order import plan_read
 from kafka_on_spark.log.reading import (
     LOOK_UP_THREADS,
@@ -84,6 +85,8 @@ class LogDescription:
         plain_bytes: Bytes of these.
         merged_segments: Files of many appends, merged or compacted.
         merged_bytes: Bytes of these.
+        waiting_bytes: Bytes of files in its folder that its log does not name: they wait for
+            deletion, or an append under way has staged them.
         record_count: Records in all of them.
         earliest_append_ms: When the oldest batch was appended, ms since 1970 UTC (of a merged
             segment, its newest batch); None: the log is empty.
@@ -103,6 +106,7 @@ class LogDescription:
     plain_bytes: int = 0
     merged_segments: int = 0
     merged_bytes: int = 0
+    waiting_bytes: int = 0
     record_count: int = 0
     earliest_append_ms: int | None = None
     compacted: CompactedPart | None = None
@@ -221,7 +225,9 @@ def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
     address, partition = order.address, order.partition
     name = TopicPartition(address.topic, order.key.partition)
     try:
-        state = within(address.root, lambda: worker.replicas.open(address).load())
+        listed = within(address.root, lambda: worker.folders.sizes(address))
+        replica = worker.replicas.open(address)
+        state = within(address.root, replica.load)
     except KafkaOnSparkError as error:
         return _unread(name, partition, address.broker_id, error.message)
     merged = [each for each in state.batches if isinstance(each, MergedSegment)]
@@ -234,6 +240,7 @@ def description_task(order: UpkeepOrder, worker: Worker) -> LogDescription:
         plain_bytes=sum(each.size_bytes for each in plain),
         merged_segments=len(merged),
         merged_bytes=sum(each.size_bytes for each in merged),
+        waiting_bytes=sum(listed[name] for name in unnamed_in(listed, replica, state)),
         record_count=sum(each.record_count for each in state.batches),
         earliest_append_ms=state.batches[0].appended_at_ms if state.batches else None,
         compacted=_compacted_part(order, state, worker.clock.now_ms()),

@@ -11,6 +11,7 @@ from tests.cluster.disks import new_disks
 # fmt: off
 CALLS = {
     "add_controller":      lambda cluster, folder: cluster.add_controller(folder / "voter"),
+    "alter_broker":        lambda cluster, folder: cluster.alter_broker(1, rack="a"),
     "alter_group_offsets": lambda cluster, folder: cluster.alter_group_offsets("g", {("orders", 0): 1}),
     "append":              lambda cluster, folder: cluster.append("orders", [("k", "v")] * 9),
     "delete_records":      lambda cluster, folder: cluster.delete_records({("orders", 0): 1}),

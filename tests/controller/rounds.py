@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from kafka_on_spark.base.errors import NO_ERROR
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.controller.failures import Failures
 from kafka_on_spark.controller.fetch_plan import FetchPace
 from kafka_on_spark.controller.inspections import (
     LostReplicaInspector,
@@ -68,6 +69,7 @@ class Rounds:
             for each in (1, 2, 3):
                 self.replicas.create(address(each, key=key))
         self.pace = FetchPace(SimpleNamespace(clock=self.clock))
+        self.failures = Failures(SimpleNamespace(clock=self.clock))
         self.second_inspections = SecondInspections(
             node_of(
                 self.metadata,
@@ -138,6 +140,7 @@ class Rounds:
             parts={
                 scheduler: self.sweep,
                 FetchPace: self.pace,
+                Failures: self.failures,
                 SecondInspections: self.second_inspections,
                 LostReplicaInspector: SimpleNamespace(inspect=lambda image: []),
                 Upkeep: SimpleNamespace(compact_followers=lambda followers: False),

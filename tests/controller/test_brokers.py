@@ -10,6 +10,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.controller.brokers import (
+    alter_broker,
     continue_draining,
     drain_broker,
     fence_broker,
@@ -233,6 +234,33 @@ REFUSED = [
 def test_registration_is_refused(fields, words):
     with pytest.raises(DuplicateBrokerRegistrationError, match=words):
         register(image_of(partition("1"), fenced="3"), **fields)
+
+
+@pytest.mark.parametrize("given, rack", [(None, "west"), ("a", "a"), ("", None)])
+def test_another_disk_has_the_rack_of_the_one_before_unless_another_is_given(given, rack):
+    image = image_of(partition("1 2", leader=2), fenced="1")
+    image = replay(image, alter_broker(image, BrokerId(1), "west", "why"))
+
+    again = register_broker(
+        image, BrokerId(1), "r", rack=given, directory_id=DirectoryId("new"), cause="why"
+    )
+
+    assert replay(image, again).brokers[1].rack == rack
+
+
+def test_a_rack_is_set_and_cleared_and_nothing_else_of_a_broker_changes():
+    refused = RefusedWrite(5, ("h",))
+    image = image_of(partition("1 2"), partition("1 3", leader=3), fenced="3")
+    for broker_id, since_ms in ((1, None), (3, 7)):
+        known = image.brokers[broker_id]
+        broker = replace(known, refused=refused, fenced_since_ms=since_ms)
+        before = replace(image, brokers={**image.brokers, broker_id: broker})
+        west = replay(before, alter_broker(before, BrokerId(broker_id), "west", "why"))
+
+        assert west.brokers[broker_id] == replace(broker, rack="west")
+        assert alter_broker(west, BrokerId(broker_id), "west", "why").records == []
+        cleared = replay(west, alter_broker(west, BrokerId(broker_id), "", "why"))
+        assert cleared.brokers[broker_id] == replace(broker, rack=None)
 
 
 def test_another_disk_is_another_epoch_and_its_replicas_are_lost_in_one_commit():

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.base.ids import BrokerId, Offset, PartitionEpoch
-from kafka_on_spark.controller.election import elect_by_inspections, elect_leader
+from kafka_on_spark.controller.election import elect_by_inspections, elect_leader, why_not_led
 from kafka_on_spark.metadata.reports import ReplicaInspection
 from tests.builders import KEY, brokers, digest_at, elect_unclean, image_of, partition, subsets
 
@@ -25,6 +25,26 @@ def test_unclean_election_never_takes_a_replica_that_was_never_made():
     result = elect_unclean(offline, frozenset(brokers("2 3")))
 
     assert result == (BrokerId(2), True)
+
+
+# fmt: off
+NOT_LED = [  # partition, fenced, preferred, why
+    pytest.param(partition("1 2"),                                 "",  False, None,                                               id="led"),
+    pytest.param(partition("1 2", leader=2),                       "",  True,  "broker 1 may lead",                                id="may"),
+    pytest.param(partition("1 2", leader=1),                       "",  True,  None,                                               id="preferred-leads"),
+    pytest.param(partition("1 2", isr="2", leader=2),              "",  True,  "broker 1 is not in sync",                          id="lags"),
+    pytest.param(partition("1 2", isr="2", leader=2),              "1", True,  "broker 1 is fenced",                               id="preferred-fenced"),
+    pytest.param(partition("1 2", isr="2", leader=None),           "2", False, "broker 1 has a log that can't be read; broker 2 is fenced", id="unread"),
+    pytest.param(partition("1 2", isr="2", leader=None, unmade="1"), "2", False, "broker 1 has no replica: it is lost, or was never made", id="unmade"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("registration, fenced, preferred, why", NOT_LED)
+def test_why_a_partition_is_not_led_as_an_election_asks_for(registration, fenced, preferred, why):
+    found = why_not_led(image_of(registration, fenced=fenced), KEY, preferred=preferred)
+
+    assert found == why if why is None else found.startswith(why)
 
 
 def small_cases():

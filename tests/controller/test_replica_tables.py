@@ -12,7 +12,7 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.base.ids import LOST, PartitionKey, TopicId
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers import fence_broker, state_record, unfence_broker
 from kafka_on_spark.controller.election import recreate_lost
 from kafka_on_spark.controller.replica_tables import (
     REMOVALS_AT_ONCE,
@@ -31,9 +31,11 @@ from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snaps
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
+    BrokerState,
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
+    RefusedWrite,
     RemovePartitionRecord,
     RemoveTopicRecord,
     Stamp,
@@ -274,6 +276,15 @@ def test_a_root_that_can_not_be_listed_is_asked_again(world):
     world.failing = set()
     assert world.clean() == (0, [{2: None}])
     assert world.clean() == (0, [])
+
+
+def test_what_is_unassigned_goes_from_a_root_that_is_fenced_since_it_is_full(world):
+    broker = world.metadata.catch_up().brokers[2]
+    full = state_record(broker, BrokerState.FENCED, "why", RefusedWrite(1, ("h",)))
+    world.commit(full, GONE)
+    world.clock.advance(DELAY_MS)
+
+    assert world.clean() == (3, [ALL])
 
 
 def test_what_the_log_has_never_heard_of_stays(world):

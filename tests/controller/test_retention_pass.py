@@ -218,6 +218,7 @@ def test_new_log_starts_of_all_partitions_are_one_commit_and_replicas_are_told()
     works = [(each.key.partition, work) for each in results for _, work in each.done]
     assert [(number, work.count, work.size_bytes) for number, work in works] == [
         (0, 3, 100),
+        (1, 0, 0),
         (2, 5, 100),
     ]
 

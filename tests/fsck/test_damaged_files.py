@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from kafka_on_spark.base.ids import NO_CHAIN
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog
 from kafka_on_spark.metadata.image import snapshot_records
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.forging import flip_a_bit
-from tests.fsck.lives import TOPIC
-from tests.fsck.plants import commit_records, found
+from tests.fsck.lives import LOG_START, TOPIC
+from tests.fsck.plants import changed, commit_records, found, registration
 from tests.store.damages import empty, halve
 
 
@@ -181,6 +182,23 @@ def test_a_snapshot_that_says_what_the_log_says_is_clean(life):
     write_snapshot(life)
 
     assert life.fsck().is_clean
+
+
+def test_a_snapshot_after_an_unclean_election_that_cut_a_log_to_0_is_clean(life):
+    register = registration(life)
+    change = changed(
+        register,
+        life,
+        leader=register.leader,
+        high_watermark=LOG_START,
+        high_watermark_epoch=None,
+        high_watermark_chain=NO_CHAIN,
+        unclean_generation=1,
+    )
+    commit_records(life, change)
+    write_snapshot(life)
+
+    assert not [each for each in life.fsck(deep=False).findings if "snapshot" in each.sentence]
 
 
 def test_a_damaged_snapshot_is_found(life):

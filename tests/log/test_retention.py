@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.base.config import Settings
-from kafka_on_spark.log.retention import RetentionLimits, limits_of, retained
+from kafka_on_spark.log.retention import RetentionLimits, is_lower, limits_of, retained
 from tests.builders import NOW_MS, batch, log
 
 AGE_MS = 1000
@@ -139,3 +139,26 @@ def test_limits_of_settings(policy, ms, size, expected):
     limits = limits_of(Settings((given,)))
 
     assert (limits and (limits.retention_ms, limits.retention_bytes)) == expected
+
+
+# fmt: off
+LOWER = [  # ms and bytes now, and before; None: everything is kept
+    pytest.param(None,       (5, None), False, id="nothing-goes"),
+    pytest.param((5, None),  None,      True,  id="what-was-kept"),
+    pytest.param((5, None),  (6, None), True,  id="younger"),
+    pytest.param((6, None),  (5, None), False, id="older"),
+    pytest.param((5, 9),     (5, None), True,  id="also-by-size"),
+    pytest.param((9, 5),     (5, 9),    True,  id="one-of-both"),
+    pytest.param((5, 9),     (5, 9),    False, id="equal"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("now, before, expected", LOWER)
+def test_limits_are_lower_if_one_of_them_is(now, before, expected):
+    now, before = (
+        each and RetentionLimits(retention_ms=each[0], retention_bytes=each[1])
+        for each in (now, before)
+    )
+
+    assert is_lower(now, before) is expected

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.base.ids import LOST, BrokerId
+from kafka_on_spark.base.ids import LOST, BrokerId, Offset
 from kafka_on_spark.controller.brokers import fence_broker
+from kafka_on_spark.log.operations import advance_log_start
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.observe.replicas import describe_logs, description_task
 from tests.log.upkeeping import Upkeeping
@@ -45,6 +46,18 @@ def test_a_log_is_told_by_its_files():
         assert each.earliest_append_ms == told.began_ms
         assert (each.compacted, each.error) == (None, None)
     assert pickle.loads(pickle.dumps(logs)) == logs
+
+
+def test_files_that_a_log_names_no_more_wait_for_their_deletion():
+    told = Told(5)
+    replica = told.table()
+    state = replica.load()
+    replica.commit(state, advance_log_start(state, Offset(3)))
+
+    first, second, _ = told.logs()
+
+    assert (first.size_bytes, first.waiting_bytes) == (200, 300)
+    assert (second.size_bytes, second.waiting_bytes) == (500, 0)
 
 
 def test_how_far_a_log_is_compacted_is_told_in_kafkas_words():
