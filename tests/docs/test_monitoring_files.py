@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kafka_on_spark.store.counts import COUNTERS, HELP, TIMES, exported_name
-from tests.pages import ROOT
+from tests.pages import ROOT, page
 
 ALERTS = ROOT / "docs" / "service" / "alerts.yaml"
 BOARD = ROOT / "docs" / "service" / "grafana.json"
@@ -66,6 +66,16 @@ def test_every_alert_asks_for_figures_that_exist_and_says_what_is_wrong(rules):
         assert asked <= SAMPLES, rule
         assert rule["annotations"]["summary"]
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
+
+
+def test_each_alert_leads_to_its_section_of_the_runbook_which_names_it(rules):
+    sections = page("docs/runbook.md").split("\n## ")
+    told = {each.partition("\n")[0].lower().replace(" ", "-"): each for each in sections}
+
+    for rule in rules:
+        name, _, section = rule["annotations"]["runbook"].partition("#")
+        assert name == "docs/runbook.md"
+        assert f"`{rule['alert']}`" in told[section]
 
 
 def test_every_panel_asks_for_figures_that_exist(panels):
