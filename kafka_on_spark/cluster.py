@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
+from kafka_on_spark.base.config import HOLD, HOLD_MS_MAX
 from kafka_on_spark.base.errors import (
     InvalidRequestError,
     InvalidRootError,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.controller.commands import Command
     from kafka_on_spark.controller.controller_loop import ControllerReport
     from kafka_on_spark.controller.forced_generation import ForcedGeneration
+    from kafka_on_spark.controller.fork import ForkReport
     from kafka_on_spark.controller.reassignment import (
         Reassignment,
         ReassignmentPlan,
@@ -278,6 +280,47 @@ class Cluster:
 
         check_whole_number(voter, "a voter's id")
         return force(cluster_url(metadata_root), voter, StorageOptions(storage_options))
+
+    @classmethod
+    def fork(
+        cls,
+        metadata_root: MetadataRoots,
+        brokers: Mapping[int, str | os.PathLike[str]],
+        *,
+        racks: Mapping[int, str] | None = None,
+        accepts_losses: bool = False,
+        is_dry_run: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> ForkReport:
+        """Make a copy of a cluster a cluster of its own, with new ids, and return what it has
+        become. The original is not touched, and need not be there.
+
+        `metadata_root` has the copied metadata root, or several, and may have empty ones: each is a
+        voter of the new cluster. `brokers` (id → root) are the copied roots of brokers; a broker
+        that is not given is unregistered. The metadata must have been copied first, and nothing
+        been deleted until the brokers were (`hold_deletes`). A replica that is not whole leaves the
+        ISR. If committed records are in no copied replica, nothing is done without
+        `accepts_losses`. `is_dry_run`: say what would become of it, and write nothing. If it was
+        cut off, call it again with the same roots.
+
+        Raises:
+            InvalidRootError: A root is not a copy, is at the original's place, or is of a cluster
+                of its own already.
+            InvalidRequestError: Records would be lost; or a fork of other roots is under way.
+            KafkaStorageError: A root fails.
+            CommitOutcomeUnknownError: The new metadata may have begun: call it again.
+        """
+        from kafka_on_spark.controller.fork import fork
+
+        check_mapping(brokers, "brokers", "broker ids and roots")
+        return fork(
+            cluster_url(metadata_root),
+            {BrokerId(each): normalize(root) for each, root in brokers.items()},
+            StorageOptions(storage_options),
+            racks={} if racks is None else racks,
+            accepts_losses=accepts_losses,
+            is_dry_run=is_dry_run,
+        )
 
     def close(self) -> None:
         """Close its producers, finish what is due (checkpoints), and end its threads.
@@ -1256,6 +1299,24 @@ class Cluster:
 
         self._node.metadata.check_open()
         return self._node.part(Upkeep).maintain(topics, is_dry_run=is_dry_run)
+
+    @_operation(COMMAND)
+    def hold_deletes(self, duration_ms: int) -> int | None:
+        """Have no process delete, merge or compact anything from now on for `duration_ms` (0 to a
+        day), while the roots are copied; return until when (ms since 1970 UTC). 0: end that; None
+        is returned. What processes are at is finished first, which takes some seconds.
+
+        Raises:
+            InvalidRequestError: The duration is not allowed.
+        """
+        check_whole_number(duration_ms, "duration_ms")
+        if not 0 <= duration_ms <= HOLD_MS_MAX:
+            raise InvalidRequestError(
+                f"deletes can't be held for {duration_ms} ms: give 0 to {HOLD_MS_MAX}, a day"
+            )
+        until_ms = self._node.clock.now_ms() + duration_ms if duration_ms else None
+        self.alter_cluster_configs({HOLD: until_ms})
+        return until_ms
 
     @_operation(DESCRIBE)
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:

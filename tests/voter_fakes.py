@@ -297,7 +297,7 @@ class MemoryVoterLog:
         if self._root.is_read_only or self._process in self._root.denied:
             raise RootAccessDeniedError(f"root {self._key.node_id} takes no writes of this process")
 
-    def maintain(self) -> bool:
+    def maintain(self, *, cleans: bool = True) -> bool:
         self._check_answers()
         return False
 

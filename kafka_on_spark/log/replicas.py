@@ -17,6 +17,7 @@ from functools import partial
 from threading import Lock
 from typing import Final, NamedTuple
 
+from kafka_on_spark.base.config import is_held
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -108,7 +109,7 @@ class ReplicaLog:
     `checks_disk`: the root must be the disk of the address before and after the first load.
 
     Attributes:
-        registered_voters: As in the newest address that it was opened at.
+        registered_voters, held_until_ms: As in the newest address that it was opened at.
     """
 
     clock: Clock = SystemClock()
@@ -118,6 +119,7 @@ class ReplicaLog:
     ) -> None:
         self._address = address
         self.registered_voters = address.registered_voters
+        self.held_until_ms = address.held_until_ms
         self._delta = DeltaLog(address.folder, options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._seen_ms = 0.0
@@ -452,7 +454,9 @@ class ReplicaLog:
     def maintain(self) -> None:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         if self.may_need_checkpoint():
-            within(self._address.root, self._delta.checkpoint_if_due)
+            cleans = not is_held(self.held_until_ms, self.clock.now_ms())
+            checkpoint = partial(self._delta.checkpoint_if_due, cleans=cleans)
+            within(self._address.root, checkpoint)
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
@@ -516,6 +520,7 @@ class ReplicaStore:
                 return self._remember(address, ReplicaLog(address, self._options))
             self._open.move_to_end(address)
             log.registered_voters = address.registered_voters  # they may have changed since
+            log.held_until_ms = address.held_until_ms
             return log
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
