@@ -210,7 +210,7 @@ def mark_removed(
 
 def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:
     """Check that no other cluster was created at the root of one that this process has open."""
-    found = read_identity(metadata_root, options)
+    found = read_copied(metadata_root, options)
     if found is None:
         raise KafkaStorageError(
             f"the metadata root {metadata_root} is away: bring its disk back and try again"
