@@ -7,7 +7,7 @@ the copy is refused:
 1. The plan, with all new ids, into ``meta.properties`` of each copied metadata root, which keeps
    the old ids: an open says that a fork is under way. (A root without it is a copy, and refused.)
 2. ``meta.properties`` of each broker's root: from now on it is the new cluster's.
-3. Logs whose last files were not copied are cut above the high watermark, a commit each.
+3. Logs that lack a file are cut before it, a commit each.
 4. A new metadata table on each metadata root, and in it, as one commit, the cluster as it is now.
    After that commit nothing is decided again.
 5. ``meta.properties`` of each metadata root: the new identity, without the plan.
@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import count, product
 from typing import Final
 
 from kafka_on_spark.base.config import HOLD
@@ -51,7 +51,7 @@ from kafka_on_spark.controller.preparing_roots import check_brokers
 from kafka_on_spark.controller.topics import new_partition
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.replicas import commit_decided
-from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
+from kafka_on_spark.log.state import LogChange, ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.truncation import are_too_many_to_cut
 from kafka_on_spark.log.worker import Worker
 from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_voter_table
@@ -151,13 +151,22 @@ class ForkReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A copied replica. `state`: None if it can't be used. `cut_to`: where the first file is
-    missing, above what is committed; None: nothing is to be cut."""
+    """A copied replica. `state`: None if it can't be used. `cut_to`: where the first missing file
+    begins; None: nothing is to be cut."""
 
     address: ReplicaAddress
     state: ReplicaState | None = None
     cut_to: Offset | None = None
     problem: str = ""
+
+    def cut(self, state: ReplicaState, fence: LeaderEpoch) -> LogChange | None:
+        to, floor = self.cut_to, Offset(0)  # what is cut off is on no disk
+        return operations.adopt(state, leader_epoch=fence, truncate_to=to, floor=floor)
+
+    def state_after(self, fence: LeaderEpoch) -> ReplicaState:
+        assert self.state is not None
+        change = self.cut(self.state, fence)
+        return self.state if change is None else self.state.apply(change)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,17 +200,20 @@ def fork(
     if log is None or not log.has_decided():
         decision = _decide(copied, brokers, racks, plan, options)
         report = decision.report
-        if report.lost and not accepts_losses and not is_dry_run:
+        if is_dry_run:
+            return report
+        if report.lost and not accepts_losses:
             raise InvalidRequestError(
                 f"the copy lacks committed records: {'; '.join(report.lost)}: copy the roots again"
                 " while deletes are held, or accept the losses"
             )
-        if not is_dry_run:
-            _write(url, copied, plan, decision, options)
-    if is_dry_run:
-        return report
+        _write(copied, plan, decision, options)
+        _begin(url, plan, decision, options)
+    elif not is_dry_run:
+        open_metadata(url, options, identities=plan.identities)  # a majority has the decision now
     for root, identity in plan.identities.items():
-        _put(root, identity, options)
+        if not is_dry_run:
+            _put(root, identity, options)
     return replace(report, cluster_id=plan.cluster_id)
 
 
@@ -232,56 +244,6 @@ def _put(root: str, identity: MetadataIdentity | RootIdentity, options: StorageO
 # What the copy holds.
 
 
-def _decide(
-    copied: Mapping[str, MetadataIdentity | None],
-    brokers: Mapping[BrokerId, str],
-    racks: Mapping[int, str],
-    plan: ForkPlan,
-    options: StorageOptions,
-) -> _Decision:
-    named = {root: each for root, each in copied.items() if each is not None}
-    for root in copied.keys() - named:
-        check_unnamed(root, options)
-    if not named:
-        raise InvalidRootError(
-            f"there is no copy of a metadata root at {' or '.join(copied)}: copy the metadata root"
-            " of a cluster there, then its brokers' roots"
-        )
-    check_cluster_ids({root: each.cluster_id for root, each in named.items()})
-    table, image, not_whole = _best_log(named, options)
-    _check_places([*copied, *brokers.values()], image)
-    disks = {
-        broker_id: _checked_disk(broker_id, root, image, plan, options)
-        for broker_id, root in brokers.items()
-    }
-    there = {
-        broker_id: replace(
-            image.brokers[broker_id],
-            broker_epoch=BrokerEpoch(image.brokers[broker_id].broker_epoch + 1),
-            root=brokers[broker_id],
-            rack=racks.get(broker_id, image.brokers[broker_id].rack),
-            directory_id=disk,
-            state=BrokerState.ACTIVE,
-            fenced_since_ms=None,
-            refused=None,
-        )
-        for broker_id, disk in disks.items()
-    }
-    gone = {i: each.broker_epoch for i, each in image.brokers.items() if i not in there}
-    report = ForkReport(metadata_offset=image.offset, unregistered=tuple(sorted(gone)))
-    image = replace(
-        image,
-        brokers=there,
-        past_brokers={**image.past_brokers, **gone},
-        registered_voters=(),
-        controller=image.controller and replace(image.controller, controller_id=None),
-        configs={k: value for k, value in image.configs.items() if k != HOLD},
-        consumer_groups={},  # their members are the original's; offsets stay
-        requests=(),
-    )
-    return _decided(image, plan, table.quorum_epoch, report, not_whole, Worker(options))
-
-
 def _best_log(
     copied: Mapping[str, MetadataIdentity], options: StorageOptions
 ) -> tuple[VoterTable, MetadataImage, list[str]]:
@@ -290,8 +252,8 @@ def _best_log(
     found: list[tuple[VoterTable, MetadataImage]] = []
     problems: list[str] = []
     for root, identity in copied.items():
-        voter_log = VoterLog(root, identity, options)
-        batches: list[MetadataBatch] = []
+        voter_log, batches = VoterLog(root, identity, options), list[MetadataBatch]()
+        image = None
         try:
             table = voter_log.load()
             ends = [(voter_log, voter_log.snapshots())]
@@ -301,36 +263,28 @@ def _best_log(
                 batches.append(batch)
         except UNREADABLE as error:
             problems.append(f"the metadata root {root}: {error.message}")
-            if not batches:
-                continue
-        found.append((table, image.replay(*batches)))
-    found = [each for each in found if each[1].cluster_id is not None]
+        after = None if image is None else image.replay(*batches)
+        if after is not None and after.cluster_id is not None:
+            found.append((table, after))
     if not found:
         raise InvalidRootError(
-            f"no metadata log can be read at {' or '.join(copied)}: copy the metadata roots again,"
-            f" then the brokers'{': ' if problems else ''}{'; '.join(problems)}"
+            f"there is no metadata log to fork at {' or '.join(copied)}: copy the metadata root of"
+            f" a cluster there, then its brokers' roots {problems or ''}"
         )
-
-    def rank(one: tuple[VoterTable, MetadataImage]) -> tuple[int, int, int]:
-        table, image = one
-        return table.log.epoch_before(image.offset), image.offset, -table.key.node_id
-
-    table, image = max(found, key=rank)
-    return table, image, problems
+    epochs = [table.log.epoch_before(image.offset) for table, image in found]
+    ranks = [(epoch, one[1].offset) for epoch, one in zip(epochs, found, strict=True)]
+    return *found[ranks.index(max(ranks))], problems
 
 
 def _check_places(roots: Iterable[str], image: MetadataImage) -> None:
     """Check that no root is at a place that the log registers: that would be the original."""
-    registered = [*image.broker_roots.values()]
-    registered += [Voter.parse(each).root for each in image.registered_voters]
-    for root in roots:
-        for place in registered:
-            if is_one_place(root, place):
-                raise InvalidRootError(
-                    f"{root} is where the metadata log registers a root, {place}: that is the"
-                    " original, or a copy that is a cluster of its own already; give the folders of"
-                    " a new copy"
-                )
+    voters = [Voter.parse(each).root for each in image.registered_voters]
+    for root, place in product(roots, (*image.broker_roots.values(), *voters)):
+        if is_one_place(root, place):
+            raise InvalidRootError(
+                f"{root} is where the metadata log registers a root, {place}: that is the original,"
+                " or a copy that is a cluster of its own already; give the folders of a new copy"
+            )
 
 
 def _checked_disk(
@@ -338,15 +292,16 @@ def _checked_disk(
 ) -> DirectoryId:
     """Return which disk a root is: a copy of the broker's, or what this fork has made of that."""
     found, known = read_identity(root, options), image.brokers.get(broker_id)
-    if found is not None and found == plan.identity_of(broker_id, image.generation):
-        return found.directory_id
-    wanted = None if known is None else (image.cluster_id, broker_id, known.directory_id)
-    if found is None or (found.cluster_id, found.broker_id, found.directory_id) != wanted:
-        is_what = "no broker's root" if found is None else f"broker {found.broker_id}'s root"
+    wanted = [plan.identity_of(broker_id, image.generation)]
+    if known is not None and image.cluster_id is not None:
+        wanted.append(RootIdentity(image.cluster_id, broker_id, known.directory_id))
+    if found is None or found not in wanted:
+        is_what = "no broker's root"
+        if found is not None:
+            is_what = f"broker {found.broker_id}'s root of cluster {found.cluster_id}"
         raise InvalidRootError(
-            f"{root} is {is_what}{'' if found is None else f' of cluster {found.cluster_id}'}, and"
-            f" not a copy of broker {broker_id}'s of cluster {image.cluster_id}: give each broker's"
-            " copy once, under its id, as it was copied"
+            f"{root} is {is_what}, and not a copy of broker {broker_id}'s of cluster"
+            f" {image.cluster_id}: give each broker's copy once, under its id, as it was copied"
         )
     return found.directory_id
 
@@ -359,16 +314,14 @@ def _inspected(
         if broker_id in image.brokers and directory != LOST:
             disk = image.brokers[broker_id].directory_id
             address = address_of(image, key, partition, broker_id, directory_id=disk)
-            one = _inspected_replica(address, partition, worker)
+            one = _inspected_replica(address, worker)
             # A table may be there though the metadata does not know of it yet.
             if directory is not None or one.state is not None:
                 found.append(one)
     return found
 
 
-def _inspected_replica(
-    address: ReplicaAddress, partition: PartitionRegistration, worker: Worker
-) -> _Found:
+def _inspected_replica(address: ReplicaAddress, worker: Worker) -> _Found:
     try:
         state = worker.replicas.open_uncached(address).load()
         sizes = RootFiles(address.root, worker.options).sizes(address.folder)
@@ -377,12 +330,11 @@ def _inspected_replica(
     for part in state.batches:
         for segment in part.segments:
             if sizes.get(segment.file_name) != segment.size_bytes:
-                at, end = part.base_offset, state.log_end_offset
+                at = part.base_offset
                 problem = f"{segment.file_name}, at offset {at}, is missing or cut short"
-                is_committed = at < max(partition.high_watermark, state.log_start_offset)
-                if is_committed or are_too_many_to_cut(state.batches_between(at, end)):
+                if are_too_many_to_cut(state.batches_between(at, state.log_end_offset)):
                     return _Found(address=address, problem=problem)
-                problem += ": the log is cut there, above what is committed"
+                problem += ": the log is cut there"
                 return _Found(address=address, state=state, cut_to=at, problem=problem)
     return _Found(address=address, state=state)
 
@@ -390,60 +342,86 @@ def _inspected_replica(
 # What it becomes.
 
 
-def _decided(
-    image: MetadataImage,
+def _decide(
+    copied: Mapping[str, MetadataIdentity | None],
+    brokers: Mapping[BrokerId, str],
+    racks: Mapping[int, str],
     plan: ForkPlan,
-    quorum_epoch: QuorumEpoch,
-    report: ForkReport,
-    not_whole: list[str],
-    worker: Worker,
+    options: StorageOptions,
 ) -> _Decision:
-    """Decide on `image`, which has the copied brokers where they are, and as they are named now."""
+    """Decide what the copy becomes. Nothing is written."""
+    named = {root: each for root, each in copied.items() if each is not None}
+    for root in copied.keys() - named:
+        check_unnamed(root, options)
+    table, before, not_whole = _best_log(named, options)
+    check_cluster_ids({root: each.cluster_id for root, each in named.items()})
+    _check_places([*copied, *brokers.values()], before)
+    there = {
+        broker_id: replace(
+            before.brokers[broker_id],
+            broker_epoch=BrokerEpoch(before.brokers[broker_id].broker_epoch + 1),
+            root=root,
+            rack=racks.get(broker_id, before.brokers[broker_id].rack),
+            directory_id=disk,
+            state=BrokerState.ACTIVE,
+            fenced_since_ms=None,
+            refused=None,
+        )
+        for broker_id, root in brokers.items()
+        if (disk := _checked_disk(broker_id, root, before, plan, options))
+    }
+    gone = {i: each.broker_epoch for i, each in before.brokers.items() if i not in there}
+    image = replace(
+        before,
+        brokers=there,
+        past_brokers={**before.past_brokers, **gone},
+        registered_voters=(),
+        controller=before.controller and replace(before.controller, controller_id=None),
+        configs={name: value for name, value in before.configs.items() if name != HOLD},
+        consumer_groups={},  # their members are the original's; offsets stay
+        requests=(),
+    )
     cause = f"forked from cluster {image.cluster_id} at metadata offset {image.offset}"
     lost, causes, cuts = [], {}, []
+    new_ids = {each.directory_id: plan.disk_of(each.broker_id) for each in there.values()}
     topics = {topic_id: PartitionMapDraft(PartitionMap()) for topic_id in image.topics}
-    asked = list(image.partitions())
+    asked, worker = list(image.partitions()), Worker(options)
     with DaemonThreads(THREADS, "fork") as threads:
-        for (key, partition), found in zip(
-            asked,
-            threads.map(lambda each: _inspected(image, each[0], each[1], worker), asked),
-            strict=True,
-        ):
+        inspected = threads.map(lambda each: _inspected(image, each[0], each[1], worker), asked)
+        for (key, partition), found in zip(asked, inspected, strict=True):
             after, problems, losing = _forked(image, key, partition, found)
-            topics[key.topic_id].put(key.partition, _renamed(after, plan))
+            disks = tuple(new_ids.get(each or LOST, each) for each in after.directories)
+            topics[key.topic_id].put(key.partition, replace(after, directories=disks))
             cuts += [(each, _fence(partition, found)) for each in found if each.cut_to is not None]
             name = "{}-{}".format(*image.name_of(key))
-            not_whole += [f"{name} on broker {each}" for each in problems]
+            not_whole += [f"{name} on broker {each}: {why}" for each, why in problems.items()]
             lost += [f"{name}: {losing}"] if losing else []
             causes[key] = f"{cause}; {losing}" if losing else cause
-    disks = {
-        each.broker_id: replace(each, directory_id=plan.disk_of(each.broker_id))
-        for each in image.brokers.values()
-    }
-    topic_images = {
-        topic_id: replace(topic, partitions=topics[topic_id].finish())
-        for topic_id, topic in image.topics.items()
-    }
-    named = replace(image, cluster_id=plan.cluster_id, brokers=disks, topics=topic_images)
+    named_anew = replace(
+        image,
+        cluster_id=plan.cluster_id,
+        brokers={
+            each.broker_id: replace(each, directory_id=new_ids[each.directory_id])
+            for each in there.values()
+        },
+        topics={
+            topic_id: replace(topic, partitions=topics[topic_id].finish())
+            for topic_id, topic in image.topics.items()
+        },
+    )
     return _Decision(
         generation=image.generation,
-        quorum_epoch=quorum_epoch,
+        quorum_epoch=table.quorum_epoch,
         records=[
             replace(each, cause=causes[each.key] if isinstance(each, PartitionRecord) else cause)
-            for each in snapshot_records(named)
+            for each in snapshot_records(named_anew)
         ],
         cuts=cuts,
-        report=replace(report, not_whole=tuple(not_whole), lost=tuple(lost)),
-    )
-
-
-def _renamed(partition: PartitionRegistration, plan: ForkPlan) -> PartitionRegistration:
-    """Return a registration whose tables are on the disks by their new ids."""
-    places = zip(partition.replicas, partition.directories, strict=True)
-    return replace(
-        partition,
-        directories=tuple(
-            each if each in (None, LOST) else plan.disk_of(broker_id) for broker_id, each in places
+        report=ForkReport(
+            metadata_offset=image.offset,
+            unregistered=tuple(sorted(gone)),
+            not_whole=tuple(not_whole),
+            lost=tuple(lost),
         ),
     )
 
@@ -459,13 +437,13 @@ def _forked(
     key: PartitionKey,
     partition: PartitionRegistration,
     found: Sequence[_Found],
-) -> tuple[PartitionRegistration, list[str], str]:
+) -> tuple[PartitionRegistration, dict[BrokerId, str], str]:
     """Decide how a partition goes on: its complete replicas are in sync, the furthest leads; if
     there is none, an unclean election says what is lost. Return it, what is not whole, and that.
 
     A log start that retention has moved since the metadata was copied holds.
     """
-    problems = [f"{each.address.broker_id}: {each.problem}" for each in found if each.problem]
+    problems = {each.address.broker_id: each.problem for each in found if each.problem}
     replicas = [each for each in partition.original_replicas if each in image.brokers]
     replicas = replicas or [each for each in partition.replicas if each in image.brokers]
     if not replicas:
@@ -490,17 +468,16 @@ def _forked(
         log_start_offset=min(start, committed),
     )
     inspections = [
-        inspection_of(each.address, kept, _after_cut(each.state, kept.leader_epoch, each.cut_to))
+        inspection_of(each.address, kept, each.state_after(kept.leader_epoch))
         for each in found
         if each.state is not None and each.address.broker_id in replicas
     ]
     complete = complete_replicas(kept, inspections)
-    problems += [
-        f"{each.broker_id}: its log from {each.log_start_offset} to {each.log_end_offset} does not"
-        f" prove to have what is committed, up to {committed}"
-        for each in inspections
-        if each not in complete
-    ]
+    for each in inspections:
+        if each not in complete:
+            ends = f"its log, from {each.log_start_offset} to {each.log_end_offset}, does not"
+            why = f"{ends} prove to have what is committed, up to {committed}"
+            problems.setdefault(each.broker_id, why)
     isr = {each.broker_id for each in complete}
     if committed == 0:  # nothing was appended to those without a table
         isr |= {each for each in replicas if kept.directory_of(each) is None}
@@ -523,21 +500,13 @@ def _forked(
     return after, problems, losing
 
 
-def _after_cut(state: ReplicaState, leader_epoch: LeaderEpoch, to: Offset | None) -> ReplicaState:
-    """Return a log as it is after the cut that `_write` makes."""
-    change = None
-    if to is not None:
-        change = operations.adopt(state, leader_epoch=leader_epoch, truncate_to=to, floor=to)
-    return state if change is None else state.apply(change)
-
-
 def _begun_anew(
     image: MetadataImage,
     key: PartitionKey,
     partition: PartitionRegistration,
     found: Sequence[_Found],
-    problems: list[str],
-) -> tuple[PartitionRegistration, list[str], str]:
+    problems: dict[BrokerId, str],
+) -> tuple[PartitionRegistration, dict[BrokerId, str], str]:
     """Return a partition that is empty, since no log of it was copied; as `_forked`."""
     start, end = partition.log_start_offset, partition.high_watermark
     there = sorted(image.brokers)
@@ -561,13 +530,12 @@ def _begun_anew(
 
 
 def _write(
-    url: str,
     copied: Mapping[str, MetadataIdentity | None],
     plan: ForkPlan,
     decision: _Decision,
     options: StorageOptions,
 ) -> None:
-    """Write all but the identities of the metadata roots, in the order of the module's text."""
+    """Write the plan, the brokers' identities, and the cuts of their logs."""
     for root in [*copied, *(root for root, _ in plan.brokers.values())]:
         create_root(root)
         check_conditional_puts(root, options)  # it may be another kind of storage
@@ -579,11 +547,7 @@ def _write(
     replicas = Worker(options).replicas
     for found, fence in decision.cuts:
         address = replace(found.address, directory_id=plan.disk_of(found.address.broker_id))
-        cut = partial(
-            operations.adopt, leader_epoch=fence, truncate_to=found.cut_to, floor=Offset(0)
-        )
-        commit_decided(replicas.open_uncached(address), cut)
-    _begin(url, plan, decision, options)
+        commit_decided(replicas.open_uncached(address), partial(found.cut, fence=fence))
 
 
 def _begin(url: str, plan: ForkPlan, decision: _Decision, options: StorageOptions) -> None:

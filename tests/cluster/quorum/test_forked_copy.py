@@ -107,7 +107,7 @@ REFUSED = {
     "an empty folder": (lambda base, trial: (trial, {1: base.parent / "new"}), "no broker's root"),
     "no copied metadata": (
         lambda base, trial: (trial / "x", {1: trial / "1"}),
-        "no copy of a meta",
+        "no metadata log to fork",
     ),
 }
 
