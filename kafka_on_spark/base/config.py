@@ -443,7 +443,7 @@ class Settings:
 
     def holds_deletes(self, now_ms: int) -> bool:
         """Whether nothing is to be deleted now (delete.hold.until.ms)."""
-        return is_held(self.integer(HOLD), now_ms)
+        return is_held(self.integer("delete.hold.until.ms"), now_ms)
 
     def integer(self, name: str) -> int:
         value = _value(name, self.text(name))

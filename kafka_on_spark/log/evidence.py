@@ -58,7 +58,8 @@ def is_evidence(error: KafkaOnSparkError) -> bool:
     return isinstance(error, EVIDENCE)
 
 
-UNCHECKED: Final = frozenset({"kos.format.version", "kos.directory.id"})
+DIRECTORY: Final = "kos.directory.id"
+UNCHECKED: Final = frozenset({"kos.format.version", DIRECTORY})
 """Properties that prove nothing against a table: another version may read its format; and its disk
 may be a copy, whose ids are new (`Cluster.fork`). A replica's uuid is never given again, and which
 disk a root is its ``meta.properties`` says."""

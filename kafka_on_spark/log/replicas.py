@@ -32,7 +32,7 @@ from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, StagedBatch, WriterFence
 from kafka_on_spark.log.compaction import COUNTERS as COMPACTION_COUNTERS
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.evidence import EVIDENCE, identity_flaw, inspect_root, table_flaw
+from kafka_on_spark.log.evidence import DIRECTORY, EVIDENCE, identity_flaw, inspect_root, table_flaw
 from kafka_on_spark.log.producer_files import ReadFile, read_producers, write_producers
 from kafka_on_spark.log.producer_state import (
     NO_FILE,
@@ -299,6 +299,8 @@ class ReplicaLog:
         flaw = identity_flaw(found, expected, self._delta.uri)
         if flaw is not None:
             raise flaw
+        if found.get(DIRECTORY) != self._address.directory_id:  # it was made before a fork, or:
+            check_directory(self._address.root, self._address.directory_id, self._options)
 
     def _read_state(self, version: int, read: ReadFile) -> ReplicaState:
         start, end, fence, high, low = self._delta.counters_of(
@@ -464,7 +466,7 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
         "kos.topic.id": identity.topic_id,
         "kos.partition": str(identity.partition),
         "kos.broker.id": str(identity.broker_id),
-        "kos.directory.id": identity.directory_id,
+        DIRECTORY: identity.directory_id,
         "kos.replica.uuid": identity.replica_uuid,
         "kos.format.version": FORMAT_VERSION,
     }
