@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
-from kafka_on_spark.base.config import HOLD, HOLD_MS_MAX
 from kafka_on_spark.base.errors import (
     InvalidRequestError,
     InvalidRootError,
@@ -298,8 +297,8 @@ class Cluster:
         `metadata_root` has the copied metadata root, or several, and may have empty ones: each is a
         voter of the new cluster. `brokers` (id → root) are the copied roots of brokers; a broker
         that is not given is unregistered. The metadata must have been copied first, and nothing
-        been deleted until the brokers were (`hold_deletes`). A replica that is not whole leaves the
-        ISR. If committed records are in no copied replica, nothing is done without
+        been deleted until the brokers were (delete.hold.until.ms). A replica that is not whole
+        leaves the ISR. If committed records are in no copied replica, nothing is done without
         `accepts_losses`. `is_dry_run`: say what would become of it, and write nothing. If it was
         cut off, call it again with the same roots.
 
@@ -1299,24 +1298,6 @@ class Cluster:
 
         self._node.metadata.check_open()
         return self._node.part(Upkeep).maintain(topics, is_dry_run=is_dry_run)
-
-    @_operation(COMMAND)
-    def hold_deletes(self, duration_ms: int) -> int | None:
-        """Have no process delete, merge or compact anything from now on for `duration_ms` (0 to a
-        day), while the roots are copied; return until when (ms since 1970 UTC). 0: end that; None
-        is returned. What processes are at is finished first, which takes some seconds.
-
-        Raises:
-            InvalidRequestError: The duration is not allowed.
-        """
-        check_whole_number(duration_ms, "duration_ms")
-        if not 0 <= duration_ms <= HOLD_MS_MAX:
-            raise InvalidRequestError(
-                f"deletes can't be held for {duration_ms} ms: give 0 to {HOLD_MS_MAX}, a day"
-            )
-        until_ms = self._node.clock.now_ms() + duration_ms if duration_ms else None
-        self.alter_cluster_configs({HOLD: until_ms})
-        return until_ms
 
     @_operation(DESCRIBE)
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:

@@ -92,17 +92,11 @@ COMMIT_MS_MAX: Final = 120_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkPlan:
-    """The ids that a copy gets, by its roots."""
+    """The ids that a copy gets: directories by metadata root; root and directory by broker."""
 
     cluster_id: str
     voters: Mapping[str, str]
-    brokers: Mapping[str, tuple[str, str]]
-
-    @classmethod
-    def parse(cls, text: str) -> "ForkPlan":
-        found = json.loads(text)
-        found["brokers"] = {each: tuple(place) for each, place in found["brokers"].items()}
-        return cls(**found)
+    brokers: Mapping[str, Sequence[str]]
 
     def __str__(self) -> str:
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
@@ -114,7 +108,7 @@ class ForkPlan:
     def places(self) -> str:
         """Its roots, in words."""
         brokers = [f"{broker_id}={root}" for broker_id, (root, _) in sorted(self.brokers.items())]
-        return f"metadata roots {', '.join(self.voters)} and brokers {', '.join(brokers)}"
+        return f"metadata roots {', '.join(sorted(self.voters))} and brokers {', '.join(brokers)}"
 
     @property
     def identities(self) -> dict[str, MetadataIdentity]:
@@ -228,7 +222,7 @@ def _plan(
         brokers={str(each): (root, new()) for each, root in sorted(brokers.items())},
     )
     found = next((each.fork for each in copied.values() if each and each.fork), None)
-    under_way = plan if found is None else ForkPlan.parse(found)
+    under_way = plan if found is None else ForkPlan(**json.loads(found))
     if under_way.places != plan.places:
         raise InvalidRequestError(
             f"a fork of this copy is under way, with other roots: give {under_way.places}, or copy"

@@ -65,6 +65,11 @@ def fork_each_until(trial, bases, voters):
             break
 
 
+def hold(cluster, duration_ms):
+    until_ms = cluster._node.clock.now_ms() + duration_ms if duration_ms else None
+    cluster.alter_cluster_configs({"delete.hold.until.ms": until_ms})
+
+
 class Load:
     """Appends numbers, one after the other, until it is stopped; `acknowledged`: so many were."""
 
@@ -92,7 +97,7 @@ def copied_under_load(prod, target, copy_root, options=None):
     configs = {**FAST, "min.insync.replicas": "2", "delivery.timeout.ms": "60000"}
     with Cluster.create(metadata, brokers, configs=configs, storage_options=options) as cluster:
         cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
-        cluster.hold_deletes(600_000)
+        hold(cluster, 600_000)
         with Load(cluster) as load:
             wait_for(lambda: load.acknowledged >= 20)
             before = load.acknowledged
