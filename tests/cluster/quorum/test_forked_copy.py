@@ -16,6 +16,7 @@ from tests.cluster.quorum.forks import (
     check_forked,
     copied_under_load,
     copy,
+    copy_live,
     fork_each_until,
     hold,
     roots_of,
@@ -351,6 +352,6 @@ def test_deletes_are_held_up_to_a_time_that_is_at_most_a_day_ahead(until_ms, is_
 
 
 def test_a_copy_that_was_made_under_load_has_all_that_was_acknowledged_before(folder):
-    before = copied_under_load(folder / "prod", folder / "trial", shutil.copytree)
+    before = copied_under_load(folder / "prod", folder / "trial", copy_live)
 
     check_forked(folder / "trial", before)
