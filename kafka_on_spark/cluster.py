@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.controller.commands import Command
     from kafka_on_spark.controller.controller_loop import ControllerReport
     from kafka_on_spark.controller.forced_generation import ForcedGeneration
+    from kafka_on_spark.controller.fork import ForkReport
     from kafka_on_spark.controller.reassignment import (
         Reassignment,
         ReassignmentPlan,
@@ -278,6 +279,47 @@ class Cluster:
 
         check_whole_number(voter, "a voter's id")
         return force(cluster_url(metadata_root), voter, StorageOptions(storage_options))
+
+    @classmethod
+    def fork(
+        cls,
+        metadata_root: MetadataRoots,
+        brokers: Mapping[int, str | os.PathLike[str]],
+        *,
+        racks: Mapping[int, str] | None = None,
+        accepts_losses: bool = False,
+        is_dry_run: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> ForkReport:
+        """Make a copy of a cluster a cluster of its own, with new ids, and return what it has
+        become. The original is not touched, and need not be there.
+
+        `metadata_root` has the copied metadata root, or several, and may have empty ones: each is a
+        voter of the new cluster. `brokers` (id → root) are the copied roots of brokers; a broker
+        that is not given is unregistered. The metadata must have been copied first, and nothing
+        been deleted until the brokers were (delete.hold.until.ms). A replica that is not whole
+        leaves the ISR. If committed records are in no copied replica, nothing is done without
+        `accepts_losses`. `is_dry_run`: say what would become of it, and write nothing. If it was
+        cut off, call it again with the same roots.
+
+        Raises:
+            InvalidRootError: A root is not a copy, is at the original's place, or is of a cluster
+                of its own already.
+            InvalidRequestError: Records would be lost; or a fork of other roots is under way.
+            KafkaStorageError: A root fails.
+            CommitOutcomeUnknownError: The new metadata may have begun: call it again.
+        """
+        from kafka_on_spark.controller.fork import fork
+
+        check_mapping(brokers, "brokers", "broker ids and roots")
+        return fork(
+            cluster_url(metadata_root),
+            {BrokerId(each): normalize(root) for each, root in brokers.items()},
+            StorageOptions(storage_options),
+            racks={} if racks is None else racks,
+            accepts_losses=accepts_losses,
+            is_dry_run=is_dry_run,
+        )
 
     def close(self) -> None:
         """Close its producers, finish what is due (checkpoints), and end its threads.

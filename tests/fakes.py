@@ -606,7 +606,7 @@ class MemoryMetadataLog:
         if self.is_offline:
             raise KafkaStorageError("the metadata root does not answer")
 
-    def maintain(self) -> None:
+    def maintain(self, *, cleans: bool = True) -> None:
         """Nothing is due in memory."""
 
     def roll_back(self, commit_count: int) -> None:

@@ -309,7 +309,7 @@ class MemoryVoterLog:
         if self._root.is_full:
             raise RootFullError("no space left on device")
 
-    def maintain(self) -> bool:
+    def maintain(self, *, cleans: bool = True) -> bool:
         self._check_answers()
         return False
 

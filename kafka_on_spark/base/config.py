@@ -121,6 +121,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # plan it again. An hour at most: a table remembers what it has removed for twice the delay that
     # it was made with, and for ten minutes more than it at least.
     "file.delete.delay.ms": Setting("3600000", integer(0, _HOUR_MS), True),
+    # Ours: until this time (ms since 1970 UTC) nothing is deleted, merged or compacted, so that a
+    # copy of the roots is whole. A time more than a day ahead holds nothing.
+    "delete.hold.until.ms": Setting("0", integer(0)),
     # Ours: files of a partition's current leader epoch that no log names are never deleted, for an
     # append under way may name them. Above so many bytes a new epoch begins, with the same leader.
     "orphan.bytes.max": Setting("67108864", integer(0), True),
@@ -392,6 +395,17 @@ def _value(name: str, text: str) -> Value:
     return _parse(name, SETTINGS[name], text)
 
 
+HOLD: Final = "delete.hold.until.ms"
+HOLD_MS_MAX: Final = _DAY_MS
+"""For how long deletes may be held at once: disks fill up meanwhile."""
+
+
+def is_held(until_ms: int, now_ms: int) -> bool:
+    """Whether deletes are held up to a time. A wrong clock costs the copy, which is checked when it
+    is forked, or space; it decides nothing else."""
+    return 0 < until_ms - now_ms <= HOLD_MS_MAX
+
+
 @dataclass(frozen=True)
 class Settings:
     """Settings in layers: the nearest layer that names a setting decides.
@@ -426,6 +440,10 @@ class Settings:
     def delete_delay_ms(self) -> int:
         """How long the files that a replica removes stay (file.delete.delay.ms)."""
         return self.integer("file.delete.delay.ms")
+
+    def holds_deletes(self, now_ms: int) -> bool:
+        """Whether nothing is to be deleted now (delete.hold.until.ms)."""
+        return is_held(self.integer("delete.hold.until.ms"), now_ms)
 
     def integer(self, name: str) -> int:
         value = _value(name, self.text(name))

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId, micros_of
 from kafka_on_spark.cli.options import mode_of, pairs
-from kafka_on_spark.cli.output import plural, time_text, write_json
+from kafka_on_spark.cli.output import note, plural, time_text, write_json
 from kafka_on_spark.cli.verbs import CHANGING, Action, Session, verb
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import registered_broker
@@ -60,6 +62,22 @@ def _brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
     return roots, racks
 
 
+def fork(session: Session, broker: list[str]) -> None:
+    """Make a copy a cluster of its own: its metadata root, or several, and its brokers' roots."""
+    roots, racks = _brokers_of(broker)
+    start = partial(
+        Cluster.fork, session.url, roots, racks=racks, storage_options=session.storage_options
+    )
+    report = start(is_dry_run=True)
+    if not session.is_dry_run:
+        for sentence in (*report.lost, *report.not_whole):
+            note(sentence)
+        losing = f", and losing records of {plural(len(report.lost), 'partition')}"
+        session.confirm(f"giving these copies ids of their own{losing if report.lost else ''}")
+        report = start(accepts_losses=bool(report.lost))
+    session.conclude(asdict(report))
+
+
 def describe(session: Session) -> None:
     """Show its id, its settings and its brokers."""
     answer = _answer(session.cluster)
@@ -86,15 +104,17 @@ def _answer(cluster: Cluster) -> dict[str, Any]:
 
 
 cluster = verb(
-    """Create a cluster on storage roots, or describe one.
+    """Create a cluster on storage roots, describe one, or make a copy of one a cluster of its own.
 
-    Each root is tested first, and a root that is in use is refused. Source: kafka-storage format
-    and kafka-cluster.
+    Each root is tested first, and a root that is in use is refused. A fork gives the copied roots
+    new ids, and says first what is not whole in the copy. Source: kafka-storage format and
+    kafka-cluster.
 
     Options:
         --broker ID=ROOT[,RACK]...  A broker of the new cluster; may be given more than once.
     """,
     Action(create, is_open=False),
+    Action(fork, *CHANGING, is_open=False),
     Action(describe),
 )
 

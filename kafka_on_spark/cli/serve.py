@@ -7,6 +7,7 @@ The last two end by os._exit where a thread may hang at a root, which would keep
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
+from kafka_on_spark.base.config import HOLD, HOLD_MS_MAX
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli import process
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.options import FAILED, FOUND
@@ -108,6 +111,22 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
     return named_topics(session.cluster.image, topic, include)
 
 
+def _hold(session: Session, given: str) -> str | None:
+    """Hold deletes for a time; return until when."""
+    found = re.fullmatch(r"(\d{1,5})([smh])", given)
+    duration_ms = (
+        int(found[1]) * {"s": 1000, "m": 60_000, "h": 3_600_000}[found[2]] if found else -1
+    )
+    if not 0 <= duration_ms <= HOLD_MS_MAX:
+        raise InvalidRequestError(
+            f"--hold-deletes can't be {given!r}: give seconds, minutes or hours, a day at most,"
+            " such as 90s, 30m or 2h; 0s ends it"
+        )
+    until_ms = session.cluster._node.clock.now_ms() + duration_ms if duration_ms else None
+    session.cluster.alter_cluster_configs({HOLD: until_ms})
+    return None if until_ms is None else time_text(until_ms)
+
+
 @alone(
     """Do all upkeep of replicas that is due now, and say what was done.
 
@@ -117,13 +136,24 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
     because it went wrong, or could not be looked at: a broker is fenced, or a partition has no
     leader.
 
+    Or have nothing deleted, merged or compacted for a while, while the roots are copied.
+
     Options:
+        --hold-deletes TIME  Do no upkeep, for 90s, 30m or 2h, 24h at most; 0s: go on with it.
         --dry-run  Say what is due, and change nothing.
-    """
+    """,
+    at_most_one_of=("hold_deletes topic", "hold_deletes include", "hold_deletes dry_run"),
 )
 def maintain(
-    session: Session, topic: str | None = None, include: str | None = None, dry_run: bool = False
+    session: Session,
+    topic: str | None = None,
+    include: str | None = None,
+    hold_deletes: str | None = None,
+    dry_run: bool = False,
 ) -> None:
+    if hold_deletes is not None:
+        session.conclude({"held_until": _hold(session, hold_deletes)})
+        return
     topics = _topics(session, topic, include)
     report = session.cluster.maintain(topics, is_dry_run=dry_run)
     rows = [asdict(row) for row in report.rows]

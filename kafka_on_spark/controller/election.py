@@ -424,7 +424,7 @@ def elect_by_inspections(
             decided = _proven(image, key.topic_id, partition, current)
         if decided is None and (key in forced or is_unclean_allowed(image, key.topic_id)):
             chosen = furthest_replica(partition, current, eligible=eligible)
-            decided = None if chosen is None else _unclean(partition, chosen)
+            decided = None if chosen is None else unclean_change(partition, chosen)
         if decided is not None:
             records.append(change_record(image, key, partition, *decided))
             elected.append(key)
@@ -438,14 +438,11 @@ def _have_all_answered(
     return created <= {each.broker_id for each in inspections}
 
 
-def _proven(
-    image: MetadataImage,
-    topic_id: TopicId,
-    partition: PartitionRegistration,
-    inspections: Sequence[ReplicaInspection],
-) -> tuple[PartitionChange, str] | None:
-    """Return the change to a leader that proves to have every committed record, and why."""
-    complete = [
+def complete_replicas(
+    partition: PartitionRegistration, inspections: Iterable[ReplicaInspection]
+) -> list[ReplicaInspection]:
+    """Return those of the replicas that prove to have every committed record."""
+    return [
         each
         for each in inspections
         if has_all_committed(
@@ -455,9 +452,19 @@ def _proven(
             epoch_below_high_watermark=each.epoch_below_high_watermark,
             chain_at_high_watermark=each.chain_at_high_watermark,
         )
-        # An unclean election has cut what had replaced records that it lacks: see `_unclean`.
+        # An unclean election has cut what had replaced records that it lacks.
         and each.compacted_below <= partition.high_watermark
     ]
+
+
+def _proven(
+    image: MetadataImage,
+    topic_id: TopicId,
+    partition: PartitionRegistration,
+    inspections: Sequence[ReplicaInspection],
+) -> tuple[PartitionChange, str] | None:
+    """Return the change to a leader that proves to have every committed record, and why."""
+    complete = complete_replicas(partition, inspections)
     best = furthest_replica(partition, complete, eligible=image.eligible_brokers())
     if best is None:
         return None
@@ -471,7 +478,7 @@ def _proven(
     return change, cause
 
 
-def _unclean(
+def unclean_change(
     partition: PartitionRegistration, leader: ReplicaInspection
 ) -> tuple[PartitionChange, str]:
     """Return the change to an unclean leader, and what is lost by it.

@@ -84,11 +84,17 @@ def inspect_replica(order: InspectionOrder, worker: Worker) -> ReplicaInspection
         state = worker.replicas.open(order.address).load()
     except KafkaOnSparkError:
         return None
-    high_watermark = order.partition.high_watermark
+    return inspection_of(order.address, order.partition, state)
+
+
+def inspection_of(
+    address: ReplicaAddress, partition: PartitionRegistration, state: ReplicaState
+) -> ReplicaInspection:
+    high_watermark = partition.high_watermark
     return ReplicaInspection(
-        key=order.address.key,
-        broker_id=order.address.broker_id,
-        partition_epoch=order.partition.partition_epoch,
+        key=address.key,
+        broker_id=address.broker_id,
+        partition_epoch=partition.partition_epoch,
         high_watermark=high_watermark,
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,

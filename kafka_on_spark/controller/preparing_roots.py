@@ -216,7 +216,8 @@ def found_at(
         raise DuplicateBrokerRegistrationError(
             f"the root {root} is a copy of broker {broker_id}'s, which is registered at"
             f" {known.root}, or was moved from there: bring it back to that place, by a mount or a"
-            " link as well, or empty it to register it as another disk"
+            " link as well, or empty it to register it as another disk; a copy of the whole cluster"
+            " becomes one of its own by `cluster --fork`"
         )
     return found
 

@@ -301,6 +301,8 @@ class TableRemoval:
         Raises as `check_controls`, if another controller has taken over."""
         with self._lock:
             image = self._catch_up()
+            if image.settings().holds_deletes(self._clock.now_ms()):
+                return 0
             due = {each for each, since_ms in self._gone.items() if self._is_due(each, since_ms)}
             orders = self._orders(image, frozenset(each.key.topic_id for each in due))
             if not orders:

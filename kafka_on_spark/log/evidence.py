@@ -58,7 +58,12 @@ def is_evidence(error: KafkaOnSparkError) -> bool:
     return isinstance(error, EVIDENCE)
 
 
-FORMAT: Final = "kos.format.version"
+DIRECTORY: Final = "kos.directory.id"
+UNCHECKED: Final = frozenset({"kos.format.version", DIRECTORY})
+"""Properties that prove nothing against a table: another version may read its format; and its disk
+may be a copy, whose ids are new (`Cluster.fork`). A replica's uuid is never given again, and which
+disk a root is its ``meta.properties`` says."""
+
 _LOG: Final = "_delta_log"
 
 
@@ -195,8 +200,7 @@ def identity_flaw(
 ) -> ProtocolError | None:
     """Return that a table is another replica's, by its configuration, or None."""
     for name, value in expected.items():
-        # A format that this version can't read is no flaw: another version may read it.
-        if name != FORMAT and found.get(name) != value:
+        if name not in UNCHECKED and found.get(name) != value:
             # The table is another topic's, or another replica's of this topic.
             kind = InconsistentTopicIdError if name == "kos.topic.id" else ReplicaLostError
             return kind(

@@ -17,6 +17,7 @@ from functools import partial
 from threading import Lock
 from typing import Final, NamedTuple
 
+from kafka_on_spark.base.config import is_held
 from kafka_on_spark.base.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -31,7 +32,7 @@ from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, Border, LogPart, MergedSegment, StagedBatch, WriterFence
 from kafka_on_spark.log.compaction import COUNTERS as COMPACTION_COUNTERS
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.evidence import EVIDENCE, identity_flaw, inspect_root, table_flaw
+from kafka_on_spark.log.evidence import DIRECTORY, EVIDENCE, identity_flaw, inspect_root, table_flaw
 from kafka_on_spark.log.producer_files import ReadFile, read_producers, write_producers
 from kafka_on_spark.log.producer_state import (
     NO_FILE,
@@ -108,7 +109,7 @@ class ReplicaLog:
     `checks_disk`: the root must be the disk of the address before and after the first load.
 
     Attributes:
-        registered_voters: As in the newest address that it was opened at.
+        registered_voters, held_until_ms: As in the newest address that it was opened at.
     """
 
     clock: Clock = SystemClock()
@@ -118,6 +119,7 @@ class ReplicaLog:
     ) -> None:
         self._address = address
         self.registered_voters = address.registered_voters
+        self.held_until_ms = address.held_until_ms
         self._delta = DeltaLog(address.folder, options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._seen_ms = 0.0
@@ -297,6 +299,8 @@ class ReplicaLog:
         flaw = identity_flaw(found, expected, self._delta.uri)
         if flaw is not None:
             raise flaw
+        if found.get(DIRECTORY) != self._address.directory_id:  # it was made before a fork, or:
+            check_directory(self._address.root, self._address.directory_id, self._options)
 
     def _read_state(self, version: int, read: ReadFile) -> ReplicaState:
         start, end, fence, high, low = self._delta.counters_of(
@@ -452,7 +456,9 @@ class ReplicaLog:
     def maintain(self) -> None:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         if self.may_need_checkpoint():
-            within(self._address.root, self._delta.checkpoint_if_due)
+            cleans = not is_held(self.held_until_ms, self.clock.now_ms())
+            checkpoint = partial(self._delta.checkpoint_if_due, cleans=cleans)
+            within(self._address.root, checkpoint)
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
@@ -460,7 +466,7 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
         "kos.topic.id": identity.topic_id,
         "kos.partition": str(identity.partition),
         "kos.broker.id": str(identity.broker_id),
-        "kos.directory.id": identity.directory_id,
+        DIRECTORY: identity.directory_id,
         "kos.replica.uuid": identity.replica_uuid,
         "kos.format.version": FORMAT_VERSION,
     }
@@ -516,6 +522,7 @@ class ReplicaStore:
                 return self._remember(address, ReplicaLog(address, self._options))
             self._open.move_to_end(address)
             log.registered_voters = address.registered_voters  # they may have changed since
+            log.held_until_ms = address.held_until_ms
             return log
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:

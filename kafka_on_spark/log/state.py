@@ -21,6 +21,7 @@ from operator import attrgetter
 from struct import Struct
 from typing import Final, Self
 
+from kafka_on_spark.base.config import HOLD
 from kafka_on_spark.base.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
@@ -217,7 +218,8 @@ NO_FILES: Final = FileIndex()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIdentity:
-    """The replica that a table is, as its properties say from version 0 on."""
+    """The replica that a table is, as its properties say from version 0 on; of a disk that is a
+    copy they name the original's directory."""
 
     topic_id: TopicId
     partition: int
@@ -243,6 +245,7 @@ class ReplicaAddress:
         is_flushed: Every commit is flushed before it counts (flush.messages=1).
         delete_delay_ms: How long what it removes stays (file.delete.delay.ms), if it is to be
             created.
+        held_until_ms: Until when no old commit is deleted (delete.hold.until.ms).
         registered_voters: Of the metadata log that names the replica, all that it ever had: the
             root must obey one of them to be fenced or deleted from.
     """
@@ -256,6 +259,7 @@ class ReplicaAddress:
     is_flushed: bool = True
     delete_delay_ms: int = field(default=DELETE_DELAY_MS, compare=False)
     registered_voters: tuple[str, ...] = field(default=(), compare=False)
+    held_until_ms: int = field(default=0, compare=False)
 
     @property
     def identity(self) -> ReplicaIdentity:
@@ -298,6 +302,7 @@ def address_of(
         is_flushed=settings.is_flushed,
         delete_delay_ms=settings.delete_delay_ms,
         registered_voters=image.registered_voters,
+        held_until_ms=settings.integer(HOLD),
     )
 
 

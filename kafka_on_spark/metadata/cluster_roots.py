@@ -73,7 +73,8 @@ class DeltaMetadataLog(QuorumLog):
     """The metadata log on the Delta tables of a cluster's voters.
 
     `url`: the metadata roots that are asked first, with commas between. The list may be old, and
-    some of them away. `patience_ms`: as of `given_roots`.
+    some of them away. `patience_ms`: as of `given_roots`. `identities`: theirs, where the roots do
+    not name these yet.
 
     Attributes:
         voter_log: The table of the first root that answers.
@@ -85,10 +86,15 @@ class DeltaMetadataLog(QuorumLog):
     """
 
     def __init__(
-        self, url: str, options: StorageOptions, *, patience_ms: int | None = None
+        self,
+        url: str,
+        options: StorageOptions,
+        *,
+        patience_ms: int | None = None,
+        identities: Mapping[str, MetadataIdentity] | None = None,
     ) -> None:
         self._options = options
-        given = given_roots(roots_in(url), options, patience_ms=patience_ms)
+        given = identities or given_roots(roots_in(url), options, patience_ms=patience_ms)
         began_ms = SystemClock().monotonic_ms()
         tables = tables_at_their_places(given, options)
         self._given = {root: given[root] for root in tables}
@@ -312,7 +318,8 @@ def check_place(root: str, key: VoterKey, raft_log: RaftLog) -> None:
         raise InvalidRootError(
             f"the metadata root at {root} is a copy, or was moved: its cluster's log registers it"
             f" at {registered}; open the cluster there, or bring all of its roots back to their"
-            " places, by a mount or a link as well"
+            " places, by a mount or a link as well; or make the copy a cluster of its own, by"
+            " `cluster --fork`"
         )
 
 
@@ -459,21 +466,7 @@ def create_voter(
     mine = new_identity(cluster_id, node_id)
     table = mine.table_at(metadata_root)
     try:
-        create_root(metadata_root)
-        DeltaLog.create(
-            table,
-            options,
-            schema=TABLE_SCHEMA,
-            partition_by=HEADER,
-            configuration={
-                **mine.configuration,
-                **tombstones_kept(DELETE_DELAY_MS, CLEANER_MS),
-                "kos.format.version": FORMAT_VERSION,
-                # Files have no statistics but their size; delta-rs takes time in each commit for
-                # each column that might have some.
-                "delta.dataSkippingNumIndexedCols": "0",
-            },
-        )
+        create_voter_table(metadata_root, mine, options)
         found = put_identity(metadata_root, mine, options)
     except (KafkaStorageError, CommitOutcomeUnknownError) as error:
         raise unusable_root(metadata_root, error) from error
@@ -481,3 +474,24 @@ def create_voter(
         with suppress(KafkaStorageError):  # our table is empty, and no process knows it
             RootFiles(metadata_root, options).delete(table)
     return found
+
+
+def create_voter_table(
+    metadata_root: str, identity: MetadataIdentity, options: StorageOptions
+) -> None:
+    """Create a voter's table, without a batch, which its root does not name yet."""
+    create_root(metadata_root)
+    DeltaLog.create(
+        identity.table_at(metadata_root),
+        options,
+        schema=TABLE_SCHEMA,
+        partition_by=HEADER,
+        configuration={
+            **identity.configuration,
+            **tombstones_kept(DELETE_DELAY_MS, CLEANER_MS),
+            "kos.format.version": FORMAT_VERSION,
+            # Files have no statistics but their size; delta-rs takes time in each commit for each
+            # column that might have some.
+            "delta.dataSkippingNumIndexedCols": "0",
+        },
+    )

@@ -479,6 +479,7 @@ class MetadataService:
         """Do what is due after an answer was given: a snapshot, a checkpoint of the log. A failure
         costs time only; the log has everything."""
         image = self.image
+        cleans = not image.settings().holds_deletes(self._clock.now_ms())
         try:
             if self._is_snapshot_due(image):
                 records = snapshot_records(image)
@@ -486,8 +487,9 @@ class MetadataService:
                 # With the image's own time, so that an image from the snapshot has it as well.
                 stamp = replace(self._stamp(None), time_ms=image.time_ms)
                 self.log.write_snapshot(records, stamp, image.offset)
-                self._expire_history(image)
-            self.log.maintain()
+                if cleans:
+                    self._expire_history(image)
+            self.log.maintain(cleans=cleans)
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
 

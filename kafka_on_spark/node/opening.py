@@ -5,7 +5,7 @@ module while the query waits for it.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from kafka_on_spark.base.config import SETTINGS
 from kafka_on_spark.base.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.metadata.cluster_roots import OPENING_PATIENCE_MS, DeltaMetadataLog
 from kafka_on_spark.metadata.commit_lock import acquire_commit_lock
+from kafka_on_spark.metadata.metadata_root import MetadataIdentity
 from kafka_on_spark.metadata.metadata_service import MetadataService, is_failing, wait_for_root
 from kafka_on_spark.store.counts import Counts
 from kafka_on_spark.store.deadlines import SystemClock
@@ -79,10 +80,13 @@ def metadata_service(
     *,
     application_id: str | None = None,
     counts: Counts | None = None,
+    identities: Mapping[str, MetadataIdentity] | None = None,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, not read yet; raise
-    ClusterNotFoundError if there is none."""
-    metadata_log = DeltaMetadataLog(metadata_root, options, patience_ms=OPENING_PATIENCE_MS)
+    ClusterNotFoundError if there is none. `identities`: as of `DeltaMetadataLog`."""
+    metadata_log = DeltaMetadataLog(
+        metadata_root, options, patience_ms=OPENING_PATIENCE_MS, identities=identities
+    )
     metadata_log.check()
     return MetadataService(
         metadata_log,

@@ -162,7 +162,7 @@ def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collectio
         raise RootAccessDeniedError(
             f"the root {root} obeys the metadata roots {BETWEEN.join(found.metadata_roots)}, and"
             f" not {BETWEEN.join(ours)}, which are a copy or were given up: open the cluster at the"
-            " former"
+            " former, or make a copy a cluster of its own, by `cluster --fork`"
         )
 
 

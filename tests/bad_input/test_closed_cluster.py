@@ -23,8 +23,8 @@ CALLS = {
 # fmt: on
 """Methods that look at their arguments first. Any other is refused whatever it is given."""
 
-OF_NAMES = {"close", "create", "force_controller", "metadata_table", "open", "root"}
-"""What needs no open cluster: to name, create, open, force and close it, and to say what it has
+OF_NAMES = {"close", "create", "force_controller", "fork", "metadata_table", "open", "root"}
+"""What needs no open cluster: to name, create, open, force, fork and close it, and to say what it has
 cost."""
 
 

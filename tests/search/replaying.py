@@ -396,7 +396,7 @@ class _MetadataLog:
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         raise AssertionError("no search maintains its metadata log")
 
-    def maintain(self) -> None:
+    def maintain(self, *, cleans: bool = True) -> None:
         """Nothing is due in memory."""
 
 

@@ -621,15 +621,15 @@ class QuorumLog:
         tables = self.tables
         return not tables.is_alone or tables.log_of(tables.voters.keys[0]).may_need_upkeep()
 
-    def maintain(self) -> None:
-        """Write the checkpoints that are due; have a voter taken back that a candidate left behind,
-        which waits for no voter's checkpoint."""
+    def maintain(self, *, cleans: bool = True) -> None:
+        """Do what is due of `VoterLog.maintain` on each voter that answers; have one taken back
+        that a candidate left behind, which waits for no voter's checkpoint."""
         try:
             led = None if self.tables.is_alone else self.led
             if led is not None and self.elections.rescue_stranded(led):
                 self.led = None
         finally:
-            if any(self._of_all(lambda each: each.maintain())):
+            if any(self._of_all(lambda each: each.maintain(cleans=cleans))):
                 self.led = None  # the next decision is put at a later version
 
     def expire(self, before_ms: int) -> None:

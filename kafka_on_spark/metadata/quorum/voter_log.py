@@ -663,11 +663,14 @@ class VoterLog:
         return self._is_merge_due or self._delta.may_need_checkpoint()
 
     @on_root
-    def maintain(self) -> bool:
-        """Write a checkpoint if one is due, and clean; merge small files when there are many.
-        Return whether the table has gone on by that, though no row and no counter changed."""
-        if self._delta.checkpoint_if_due():
+    def maintain(self, *, cleans: bool = True) -> bool:
+        """Write a checkpoint if one is due. If it `cleans`, clean, and merge small files when there
+        are many. Return whether the table has gone on by that, though no row and no counter
+        changed."""
+        if self._delta.checkpoint_if_due(cleans=cleans) and cleans:
             self.clean_after_checkpoint()
+        if not cleans:
+            return False
         with self._delta.lock:
             is_due, self._is_merge_due = self._is_merge_due, False
         return is_due and self.merge()

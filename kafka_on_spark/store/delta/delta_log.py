@@ -735,10 +735,10 @@ class DeltaLog:
         is_overdue = self.version - due >= max(CHECKPOINT_INTERVAL // 2, 1)
         return due <= self._turn or is_overdue
 
-    def checkpoint_if_due(self) -> bool:
+    def checkpoint_if_due(self, *, cleans: bool = True) -> bool:
         """Write a checkpoint if one is due and this process's turn, and delete the commits that it
-        makes needless; return whether it was this process's turn. Commits go on meanwhile; a
-        failure costs speed and space only."""
+        makes needless, if it `cleans`; return whether it was this process's turn. Commits go on
+        meanwhile; a failure costs speed and space only."""
         if not self.may_need_checkpoint():
             return False
         try:
@@ -758,7 +758,8 @@ class DeltaLog:
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
         else:
             try:
-                clean_log(self._files, self.uri)
+                if cleans:
+                    clean_log(self._files, self.uri)
             except KafkaStorageError as error:  # what is left takes space only
                 log.warning("commits of %s stay: %s", self.uri, reason(error, self._options))
         return True

@@ -66,7 +66,7 @@ class SimulatedMetadataLog:
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
 
-    def maintain(self) -> None:
+    def maintain(self, *, cleans: bool = True) -> None:
         """Nothing is due in memory."""
 
     def clean(self, now_ms: int) -> int:
