@@ -295,6 +295,7 @@ def _agrees(entry: ProducerEntry, removed: _Removed) -> bool:
 
 
 STARTS_AGAIN: Final = "truncate_fully_and_start_at"
+FETCHED: Final = "append_fetched"
 _RISING: Final = ("compacted_below", "tombstones_below", "finished_below")
 
 
@@ -339,6 +340,7 @@ class ReplicaReplay:
         self.findings = FindingList(Place(partition=name, broker_id=address.broker_id))
         self._trace = ReplicaTrace(broker_id=address.broker_id, replica_uuid=address.replica_uuid)
         self._is_void = False  # the last commit has no bytes
+        self._is_leaders_file = False  # the producer state came with segments of a leader
         self._values: dict[str, int] = {}
         self.counters = _log_counters({})
         self.log = LogContent(self._add)
@@ -430,13 +432,16 @@ class ReplicaReplay:
         else:
             self._check_chain_before(left, before, after)
             is_named = after.producers.number > before.producers.number
+            if is_named:
+                self._is_leaders_file = step.operation == FETCHED
             gone = [*(held[number] for number in moved), *left]
-            self.producers.remove(gone, is_named=is_named)
+            # The file that a leader's merged segments came with may cover these already.
+            self.producers.remove(gone, is_named=is_named or self._is_leaders_file)
         self.log.remove(removed, step.version)
         if is_cut:
             self.producers.start_over(self.log.active.values(), after.log_end_offset)
         self.log.entries |= {entry.path: entry for entry in step.adds}
-        is_fetched = step.operation == "append_fetched"
+        is_fetched = step.operation == FETCHED
         self._add_all(commit_flaws(before, after, appended, is_fetched=is_fetched))
         start, end = after.log_start_offset, before.log_end_offset
         if self.log.last is not None:

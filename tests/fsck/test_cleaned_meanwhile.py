@@ -30,6 +30,20 @@ def disks():
         yield disks
 
 
+def test_a_follower_that_merges_what_the_state_of_its_leader_covers_names_no_other(disks):
+    cluster = disks.cluster
+    disks.take_down(1)  # which leads: files of another leadership are merged by themselves
+    for number in range(FAN_IN + 4, 2 * FAN_IN + 8):
+        cluster.append(TOPIC, records(b"%d" % number), producer_id="p", sequence=number)
+    maintain(cluster)
+    disks.give_back(1)
+    cluster.run_controller()
+    cluster.replicate()
+    maintain(cluster)
+
+    assert check_cluster(cluster.root).findings == ()
+
+
 class Meanwhile:
     """Has something happen before the first call of a method of the audit, and counts the files
     that are gone by then."""
