@@ -77,6 +77,18 @@ def test_a_follower_that_is_full_is_told_by_its_name_once_and_so_is_its_end(
     ]
 
 
+def test_who_may_only_read_sees_how_voters_are(quorum, process):
+    process.decide("a")
+    reader = quorum.process("q")
+    for each in quorum.roots:
+        each.denied.add("q")
+
+    found = reader.describe().voters
+
+    assert conditions(found) == [None] * 3
+    assert {each.state for each in found} == {"Leader", "Follower"}
+
+
 def test_who_is_full_is_named_where_no_majority_takes_a_decision(quorum, process):
     for each in quorum.roots:
         each.is_full = True
