@@ -167,6 +167,7 @@ def test_each_cluster_is_to_have_one_controller(tmp_path, values, told):
         {
             "exp_labels": {"severity": "critical"} | ({"job": job} if job else {}),
             "exp_annotations": {
+                "runbook": "docs/runbook.md#no-controller",
                 "summary": f"{count} processes say that they are the controller: one must be",
                 "description": "Without one nobody fences brokers and elects leaders but appends"
                 " that wait.",
@@ -206,7 +207,8 @@ UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
 def test_an_unclean_election_is_told_for_an_hour(tmp_path, values, minutes, is_told):
     alert = "KafkaOnSparkUncleanElection"
     summary = "A leader was elected that may lack committed records"
-    told = {"exp_labels": {"severity": "critical"}, "exp_annotations": {"summary": summary}}
+    annotations = {"runbook": "docs/runbook.md#records-were-lost", "summary": summary}
+    told = {"exp_labels": {"severity": "critical"}, "exp_annotations": annotations}
     case = {
         "interval": "1m",
         "input_series": [
