@@ -15,8 +15,8 @@ SECONDS_MAX = 300
 """For a cell, its outputs and the kernel's start, on a busy machine; the whole takes less than 30 s
 on an idle one."""
 
-TOLD = ("probe failed", "probed too seldom to say", "takes long")
-"""The controller logs what it fences; and on a busy machine that it can't say yet, and for what it
+TOLD = ("probe failed", "is unfenced: ", "probed too seldom to say", "takes long")
+"""The controller logs what it fences and unfences; and on a busy machine that it can't say yet, and for what it
 waits."""
 
 
