@@ -46,7 +46,7 @@ def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
     replica = worker.replicas.open(address)
     state = replica.load()
     number = replica.producers_number
-    producers = producers_file_name(number) if number else None
+    producers = producers_file_name(number)
     unnamed = unnamed_in(listed, replica, state)
     if not unnamed:
         return NOTHING_DONE
@@ -99,8 +99,7 @@ def clean_replica(order: UpkeepOrder, worker: Worker, allowance: Allowance) -> W
 def unnamed_in(listed: Iterable[str], replica: ReplicaLog, state: ReplicaState) -> set[str]:
     """Return the files in a replica's folder that its log, as loaded after the listing, does not
     name: some wait for deletion, and an append under way may have staged others."""
-    number = replica.producers_number
-    producers = producers_file_name(number) if number else None
+    producers = producers_file_name(replica.producers_number)
     return set(filter(is_cleaned, listed)) - files_of(state) - {producers}
 
 

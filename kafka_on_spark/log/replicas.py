@@ -109,7 +109,7 @@ class ReplicaLog:
     `checks_disk`: the root must be the disk of the address before and after the first load.
 
     Attributes:
-        registered_voters, held_until_ms: As in the newest address that it was opened at.
+        address: The newest that it was opened at: what does not tell replicas apart may change.
     """
 
     clock: Clock = SystemClock()
@@ -117,9 +117,7 @@ class ReplicaLog:
     def __init__(
         self, address: ReplicaAddress, options: StorageOptions, *, checks_disk: bool = False
     ) -> None:
-        self._address = address
-        self.registered_voters = address.registered_voters
-        self.held_until_ms = address.held_until_ms
+        self.address = address
         self._delta = DeltaLog(address.folder, options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._seen_ms = 0.0
@@ -185,8 +183,8 @@ class ReplicaLog:
         if self._state is None and not self._was_opened_early:
             self._was_opened_early = True
             with suppress(KafkaStorageError):  # the root takes no more calls
-                begin(self._address.root, self.check_root)
-                self._early = begin(self._address.root, self.load)
+                begin(self.address.root, self.check_root)
+                self._early = begin(self.address.root, self.load)
 
     def known_soon(self) -> ReplicaState | None:
         """Return what is known; a load that was begun early is waited for."""
@@ -205,7 +203,7 @@ class ReplicaLog:
             CorruptLogError: The table breaks an invariant of the log.
             KafkaStorageError: The root does not answer.
         """
-        return within(self._address.root, self._loaded)
+        return within(self.address.root, self._loaded)
 
     def _loaded(self) -> ReplicaState:
         state, delta = self._state, self._delta
@@ -218,7 +216,7 @@ class ReplicaLog:
             try:
                 if not self._checks_disk:
                     return self._load()
-                with inspect_root(self._address.root, self._address.directory_id, self._options):
+                with inspect_root(self.address.root, self.address.directory_id, self._options):
                     state = self._load()
                 self._checks_disk = False
                 return state
@@ -226,7 +224,7 @@ class ReplicaLog:
                 raise self._flaw_or_failure(claim) from claim
 
     def _load(self) -> ReplicaState:
-        check_no_link(self._address)
+        check_no_link(self.address)
         is_opened_anew = self._delta.follow() is None
         if self._state is None or is_opened_anew:
             # The table may be another one by now, at the very version that is known.
@@ -251,7 +249,7 @@ class ReplicaLog:
 
         What this process says of a table may come from an error of the system.
         """
-        address = self._address
+        address = self.address
         folder = address.folder.removeprefix(f"{address.root}/")
         expected = configuration_of(address.identity)
         flaw: KafkaOnSparkError | None
@@ -275,7 +273,7 @@ class ReplicaLog:
 
     def _flaw_on_second_read(self, read: ReadFile) -> KafkaOnSparkError | None:
         """Return what a second read finds wrong with the log, whose commits can all be read."""
-        log = ReplicaLog(self._address, self._options)
+        log = ReplicaLog(self.address, self._options)
         try:
             version = log._delta.refresh()
             log._check_identity()
@@ -288,7 +286,7 @@ class ReplicaLog:
 
     def _check_identity(self) -> None:
         found = self._delta.configuration
-        expected = configuration_of(self._address.identity)
+        expected = configuration_of(self.address.identity)
         version = found.get("kos.format.version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
             advice = "use a newer kafka_on_spark" if version > FORMAT_VERSION else "create it again"
@@ -299,8 +297,8 @@ class ReplicaLog:
         flaw = identity_flaw(found, expected, self._delta.uri)
         if flaw is not None:
             raise flaw
-        if found.get(DIRECTORY) != self._address.directory_id:  # it was made before a fork, or:
-            check_directory(self._address.root, self._address.directory_id, self._options)
+        if found.get(DIRECTORY) != self.address.directory_id:  # it was made before a fork, or:
+            check_directory(self.address.root, self.address.directory_id, self._options)
 
     def _read_state(self, version: int, read: ReadFile) -> ReplicaState:
         start, end, fence, high, low = self._delta.counters_of(
@@ -316,7 +314,7 @@ class ReplicaLog:
             before = from_halves(high, low)
             same, kept = self._unchanged(files, before)
             state = ReplicaState(
-                identity=self._address.identity,
+                identity=self.address.identity,
                 version=version,
                 log_start_offset=Offset(start or 0),
                 log_end_offset=Offset(end or 0),
@@ -353,7 +351,7 @@ class ReplicaLog:
     def _producers_of(self, file: ProducersFile, read: ReadFile) -> ProducerEntries:
         """Return the entries in a file, which is read once: files never change."""
         if self._producers[0] != file:
-            uuid = self._address.replica_uuid
+            uuid = self.address.replica_uuid
             self._producers = (file, read_producers(read, uuid, file) if file.number else {})
         return self._producers[1]
 
@@ -370,7 +368,7 @@ class ReplicaLog:
             KafkaStorageError: The root refuses. `change` is not in the table.
         """
         try:
-            return within(self._address.root, partial(self._commit, state, change))
+            return within(self.address.root, partial(self._commit, state, change))
         except RootHangsError as error:
             raise CommitOutcomeUnknownError(error.message, version=state.version + 1) from error
 
@@ -413,11 +411,11 @@ class ReplicaLog:
 
     def check_root(self, *, is_once_enough: bool = True) -> None:
         """Check that the root is the disk of the address, and obeys the metadata log."""
-        root, directory_id = self._address.root, self._address.directory_id
-        known = (root, directory_id, self._options.key, self.registered_voters)
+        root, directory_id = self.address.root, self.address.directory_id
+        known = (root, directory_id, self._options.key, self.address.registered_voters)
         if is_once_enough and known in CHECKED:
             return
-        check_directory(root, directory_id, self._options, self.registered_voters)
+        check_directory(root, directory_id, self._options, self.address.registered_voters)
         if len(CHECKED) >= CHECKED_MAX:
             CHECKED.clear()
         CHECKED.add(known)
@@ -439,7 +437,7 @@ class ReplicaLog:
             or entries != producers
             or self._files.size(f"{folder}/{producers_file_name(written.number)}") is None
         ):
-            uuid = self._address.replica_uuid
+            uuid = self.address.replica_uuid
             written = write_producers(self._files, folder, uuid, producers, above=number)
             self._written = (written, producers)
         return written
@@ -456,9 +454,9 @@ class ReplicaLog:
     def maintain(self) -> None:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         if self.may_need_checkpoint():
-            cleans = not is_held(self.held_until_ms, self.clock.now_ms())
+            cleans = not is_held(self.address.held_until_ms, self.clock.now_ms())
             checkpoint = partial(self._delta.checkpoint_if_due, cleans=cleans)
-            within(self._address.root, checkpoint)
+            within(self.address.root, checkpoint)
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
@@ -521,8 +519,7 @@ class ReplicaStore:
             if log is None:
                 return self._remember(address, ReplicaLog(address, self._options))
             self._open.move_to_end(address)
-            log.registered_voters = address.registered_voters  # they may have changed since
-            log.held_until_ms = address.held_until_ms
+            log.address = address  # its voters and its times may have changed since
             return log
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
