@@ -92,7 +92,7 @@ def report(folder: Path) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     for name, found in done.items():
         lines += ["", f"### {name}", "", *(f"- Not as wanted: {each}." for each in found["wrong"]), ""]  # fmt: skip
-        lines += ["{} calls of `produce`, {} of which failed; the longest took {} s. The group saw {} records twice.".format(*found["calls"], found["seen_twice"]), ""]  # fmt: skip
+        lines += ["Calls of `produce`: {}; failed: {}; the longest: {} s. Records that the group saw twice: {}.".format(*found["calls"], found["seen_twice"]), ""]  # fmt: skip
         lines += ["```text", *found["steps"], "", *found["sentences"], "```"]
     text = re.sub(rf"{folder}/[a-z0-9-]+/", "/", "\n".join(lines) + "\n")
     text = re.sub(rf"\b{re.escape(socket.gethostname())}-(\d+-[0-9a-f]+)\b", r"host-\1", text)
