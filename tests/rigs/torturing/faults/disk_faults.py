@@ -18,6 +18,7 @@ from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId
+from kafka_on_spark.log.fetch import must_be_complete
 from kafka_on_spark.metadata.records import BrokerState
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.verdicts import false_verdicts, verdicts
@@ -272,6 +273,8 @@ class DiskFaults:
             others = (replace(hit, broker_id=each) for each in BROKERS if each != hit.broker_id)
             for place in chain(self._places(hit), *map(self._places, others)):
                 with suppress(KafkaOnSparkError, FileNotFoundError):  # it is merged or cleaned
+                    if not must_be_complete(place.partition, place.broker_id):
+                        continue  # it may cut what is forged, and fetch it again
                     if FORGERIES[hit.kind](place):
                         forged.append(place)
                         return True

@@ -3,7 +3,8 @@ with write access who knows how the chain is computed.
 
 Only what lies above the newest checkpoint is changed: of what lies below it nobody reads the
 commits but `fsck`. Only what is committed is changed: a leader's own word is all that there is
-about a batch above the high watermark.
+about a batch above the high watermark. Only replicas that must be complete are: another one cuts
+what differs from its leader's log and fetches it again, and is not made anew.
 """
 
 import json
