@@ -1,5 +1,6 @@
 """How many requests of one call to stores wait for each other, whatever each of them takes."""
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from unittest.mock import patch
@@ -88,6 +89,12 @@ def test_a_read_of_four_partitions_waits_three_times(warm):
 
     assert cost.chain == 3
     assert found[0] >= 80
+
+
+def test_a_read_of_a_file_of_more_than_eight_mib_waits_no_longer(warm):
+    warm.cluster.append("t", [(b"key", os.urandom(2**20 - 2**10)) for _ in range(9)])
+
+    assert warm.cost(lambda: warm.cluster.read("t")).chain == 3
 
 
 def test_a_read_after_what_others_have_appended_has_all_of_it(warm):
