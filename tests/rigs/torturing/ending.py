@@ -26,8 +26,9 @@ WHOLE_S_MAX: Final = 300.0
 # A driver that was killed by the last fault begins again, and reads on from its checkpoint.
 STREAM_S_MAX: Final = 180.0
 STOP_S_MAX: Final = 40.0
-ENDED_EARLY: Final = frozenset({"I1", "I9"})
-"""What is found of a replica whose table ended below what it was counted for; I9: as the leader."""
+WERE_CHANGED: Final = frozenset({"I1", "I4", "I9"})
+"""What is found of a replica whose table ended below what it was counted for, or had other records
+once; I9: as the leader."""
 
 
 class Ending:
@@ -176,7 +177,7 @@ def lost_in_tables(roots: Iterable[Path], image: MetadataImage, facts: Facts) ->
 
 def is_rolled_back(finding: Finding, rolled_back: Collection[tuple[int, str, int, int]]) -> bool:
     place, table = finding.place, finding.place.partition
-    if finding.invariant not in ENDED_EARLY or table is None:
+    if finding.invariant not in WERE_CHANGED or table is None:
         return False
     return (place.broker_id, table.topic, table.partition, place.version) in rolled_back
 

@@ -18,7 +18,6 @@ from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.base.ids import BrokerId
-from kafka_on_spark.log.fetch import must_be_complete
 from kafka_on_spark.metadata.records import BrokerState
 from tests.rigs.torturing.checks.anomalies import Anomaly
 from tests.rigs.torturing.checks.verdicts import false_verdicts, verdicts
@@ -266,26 +265,24 @@ class DiskFaults:
 
     def _forge(self, hit: Hit) -> bool:
         """Forge a replica: a newly opened cluster must find it bad, and it must be created again."""
-        forged: list[Place] = []
+        forged: list[tuple[Place, Path]] = []
 
         def try_all() -> bool:
             # The broker that was drawn may lead nothing: then another one's replica is forged.
             others = (replace(hit, broker_id=each) for each in BROKERS if each != hit.broker_id)
             for place in chain(self._places(hit), *map(self._places, others)):
                 with suppress(KafkaOnSparkError, FileNotFoundError):  # it is merged or cleaned
-                    if not must_be_complete(place.partition, place.broker_id):
-                        continue  # it may cut what is forged, and fetch it again
-                    if FORGERIES[hit.kind](place):
-                        forged.append(place)
+                    if file := FORGERIES[hit.kind](place):
+                        forged.append((place, file))
                         return True
             return self._over.is_set()
 
         wait_until(try_all, FORGE_S_MAX)
-        for place in forged:
-            self._wait_until_recreated(hit.kind, place)
+        for place, file in forged:
+            self._wait_until_recreated(hit.kind, place, file)
         return bool(forged)
 
-    def _wait_until_recreated(self, kind: str, place: Place) -> None:
+    def _wait_until_recreated(self, kind: str, place: Place, changed: Path) -> None:
         deadline = time.monotonic() + WHOLE_S_MAX
         inspections: list[str] = []
         while place.is_in(image_of(self._cluster)):
@@ -297,9 +294,13 @@ class DiskFaults:
                 self._fail(name, f"{sentence}: {place.folder}; {met}")
                 return
             try:
+                if place.has_cut(changed):  # its history keeps what was done to it
+                    at = (place.topic, place.key.partition, int(changed.stem))
+                    self._disks.rolled_back.add((int(place.broker_id), *at))
+                    return
                 url = self._disks.folder.cluster_url
                 inspections.append(open_again(url, place.topic, place.key.partition))
-            except KafkaOnSparkError as error:
+            except (KafkaOnSparkError, FileNotFoundError) as error:
                 inspections.append(repr(error))  # what happens meanwhile may fail it
 
     # Without a controller

@@ -3,8 +3,7 @@ with write access who knows how the chain is computed.
 
 Only what lies above the newest checkpoint is changed: of what lies below it nobody reads the
 commits but `fsck`. Only what is committed is changed: a leader's own word is all that there is
-about a batch above the high watermark. Only replicas that must be complete are: another one cuts
-what differs from its leader's log and fetches it again, and is not made anew.
+about a batch above the high watermark.
 """
 
 import json
@@ -63,6 +62,16 @@ class Place:
     def load(self) -> ReplicaState:
         return ReplicaLog(self.address, StorageOptions(None)).load()
 
+    def has_cut(self, changed: Path) -> bool:
+        """Return whether the log lacks by now what a changed commit added. A process whose order
+        is older than the high watermark over it finds that the logs part above its own one: the
+        follower is cut there and fetches again, and is not made anew."""
+        if changed.suffix != ".json":
+            return False
+        actions = [json.loads(line) for line in changed.read_text().splitlines()]
+        names = {file.file_name for part in self.load().batches for file in part.segments}
+        return _add_of(actions)["path"] not in names
+
 
 def places_on(image: MetadataImage, broker_id: int) -> Iterator[Place]:
     for key, partition in image.partitions():
@@ -71,40 +80,40 @@ def places_on(image: MetadataImage, broker_id: int) -> Iterator[Place]:
             yield Place(image.name_of(key).topic, key, BrokerId(broker_id), partition, address)
 
 
-def change_segment(place: Place) -> bool:
-    """Change a byte of a leader's newest committed segment; return whether that could be done.
+def change_segment(place: Place) -> Path | None:
+    """Change a byte of a leader's newest committed segment; return the file, if that could be done.
 
     Of a follower's bytes nobody asks before it leads, or is verified.
     """
     batches = _committed(place, place.load())
     if not place.is_leader or not batches:
-        return False
+        return None
     file = place.folder / batches[-1].segments[-1].file_name
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     _put(file, bytes(content))
-    return True
+    return file
 
 
-def change_commit(place: Place) -> bool:
+def change_commit(place: Place) -> Path | None:
     found = _newest_commit(place, place.load())
     if found is None:
-        return False
+        return None
     path, actions, _ = found
     values = _add_of(actions)["partitionValues"]
     digest = values["chain_digest"]
     values["chain_digest"] = ("1" if digest[0] == "0" else "0") + digest[1:]
     _put(path, _text(actions))
-    return True
+    return path
 
 
-def forge(place: Place) -> bool:
+def forge(place: Place) -> Path | None:
     """Write other records in the place of the last batch, which is committed, so that the chain
     computes."""
     state = place.load()
     found = _newest_commit(place, state)
     if found is None or found[2] != len(state.batches) - 1:
-        return False
+        return None
     path, actions, number = found
     batch = state.batches[number]
     assert isinstance(batch, Batch), "one that an append made"
@@ -117,10 +126,10 @@ def forge(place: Place) -> bool:
     add["partitionValues"]["chain_digest"] = digest
     (place.folder / segment.file_name).write_bytes(content)
     _put(path, _text(actions))
-    return True
+    return path
 
 
-FORGERIES: Final[dict[str, Callable[[Place], bool]]] = {
+FORGERIES: Final[dict[str, Callable[[Place], Path | None]]] = {
     "byte of a segment changed": change_segment,
     "byte of a commit changed": change_commit,
     "batches forged": forge,
