@@ -76,8 +76,8 @@ BEGIN_MS_MIN: Final = 10.0
 BEGIN_MS_MAX: Final = 1_000.0
 """Between elections of processes that create the same cluster at once: each commits an epoch."""
 
-FIRST_EPOCH: Final = 1
-"""A new cluster's: nobody need hear of that election."""
+BOOTSTRAP_END: Final = Offset(1)
+"""Where a log ends that nobody has led yet: nobody need hear of its first leader."""
 
 PAUSE_MS: Final = 50
 """Between looks for a leader that does not answer."""
@@ -264,16 +264,18 @@ class Elections:
         return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
 
     def unavailable(self) -> KafkaOnSparkError:
-        tables, failures = self._tables, self._tables.refusals | self._tables.failures
-        keys = tables.voters.keys
-        why = [f"{key}: {failures[key].message}" for key in keys if key in failures]
+        tables, why = self._tables, self._failing()
         if tables.is_alone and why:
-            return tables.as_met(failures[keys[0]])
+            return tables.as_met(why[tables.voters.keys[0]])
         return QuorumUnavailableError(
-            f"no majority of the {len(keys)} voters of the metadata quorum answers and"
-            f" agrees on a leader ({'; '.join(why) or 'all answer'}): make more of their roots"
+            f"no majority of the {len(tables.voters.keys)} voters of the metadata quorum answers"
+            f" and agrees on a leader ({_words(why) or 'all answer'}): make more of their roots"
             " reachable, or try again"
         )
+
+    def _failing(self) -> dict[VoterKey, KafkaOnSparkError]:
+        failures = self._tables.refusals | self._tables.failures
+        return {key: failures[key] for key in self._tables.voters.keys if key in failures}
 
     def rescue_stranded(self, led: LeaderView) -> bool:
         """Have the leader elected again where a voter stays above its epoch without a leader, since
@@ -407,16 +409,17 @@ class Elections:
             leader = self._tables.in_time(key, partial(self._tables.load, key), most_ms)
         if not leader.leads or leader.quorum_epoch != candidate.quorum_epoch:
             return None
-        self.note_leader(leader.key, leader.quorum_epoch)
+        is_first = candidate.log.end_offset <= BOOTSTRAP_END
+        self.note_leader(leader.key, leader.quorum_epoch, is_news=not is_first)
         return leader
 
-    def note_leader(self, key: VoterKey, epoch: QuorumEpoch, *, is_news: bool = True) -> None:
+    def note_leader(self, key: VoterKey, epoch: QuorumEpoch, *, is_news: bool) -> None:
         """Log a leader once, whichever process has elected it; `is_news`: there was another one."""
         if epoch > self._noted:
             self._noted = epoch
             if is_news:
-                level = logging.INFO if epoch == FIRST_EPOCH else logging.WARNING
-                log.log(level, "voter %s leads the metadata quorum in epoch %d", key, epoch)
+                words = f"voter {key} leads the metadata quorum in epoch {epoch}"
+                log.warning("; ".join(filter(None, (words, _words(self._failing())))))
 
     def begin_log(self, cluster_id: str) -> None:
         """Have the voters' tables begin with their bootstrap batch, and one of them lead."""
@@ -443,7 +446,7 @@ class Elections:
         """Put the first batch on the first voter, if none has it, and copy it to all that lack it:
         another try made it at another time, and one log has one batch there."""
         voters, write_id = self._tables.voters, bootstrap_id(cluster_id)
-        start, end = Offset(0), Offset(1)
+        start, end = Offset(0), BOOTSTRAP_END
         header = RaftBatch(start, end, QuorumEpoch(0), write_id, BatchKind.DECISION, voters)
         change = TableChange(appended=(header,))
         begun = next((table for table in found if table.log.batches), None)
@@ -505,3 +508,7 @@ def check_cluster_ids(cluster_ids: Mapping[str, str]) -> str:
                 " of one cluster"
             )
     return first[1]
+
+
+def _words(why: Mapping[VoterKey, KafkaOnSparkError]) -> str:
+    return "; ".join(f"{key}: {error.message}" for key, error in why.items())

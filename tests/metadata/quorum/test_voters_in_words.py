@@ -129,6 +129,7 @@ def test_a_leader_is_logged_once_by_each_process_whoever_has_elected_it(quorum, 
 
     said = logged(caplog, "voter 1:d1 leads the metadata quorum in epoch 2")
     assert len(said) == 2
+    assert any("; 0:d0: " in each for each in said)  # who has lost it, and why
     assert {each.levelno for each in caplog.records if each.getMessage() in said} == {
         logging.WARNING
     }
