@@ -236,7 +236,7 @@ class VoterChanges:
     def _put(self, led: LeaderView, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
         record = voters_record(voters, cause)
         self._log.append((record,), stamp, expected_offset=led.log.end_offset, voters=voters)
-        log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
+        log.info("the voters are %s: %s", ", ".join(record.voters), record.cause)
         return voters
 
     def _decided(self, decide: Callable[[LeaderView], T]) -> T:
