@@ -288,7 +288,9 @@ def now_ms_at(root: str, options: StorageOptions) -> int:
             return now_ms
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
-    files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
+    # Without content there is room for it on a full disk, from which files are to be deleted. A
+    # flush would wait for other writes.
+    files.write(path, b"", is_flushed=False)
     try:
         now_ms = files.time_ms(path)
     finally:

@@ -122,6 +122,20 @@ def test_retention_gives_a_full_root_room_by_which_its_broker_comes_back(disks, 
         assert cluster.run_controller().unfenced == (3,)
 
 
+def test_what_waits_for_deletion_gives_room_on_a_disk_without_a_free_byte(disks, cluster):
+    with small_disk(disks, 3, free_bytes=1 << 20) as root:
+        cluster.append("orders", records(os.urandom(1 << 19)))
+        cluster.delete_records({("orders", 0): 4})
+        cluster.maintain()  # drops batches; their files wait
+        fill(root / "ballast")
+        assert room_of(root) == 0
+
+        cluster.alter_topic_configs("orders", {"file.delete.delay.ms": 0})
+        cluster.maintain()
+
+        assert room_of(root) > 1 << 18
+
+
 def room_of(root):
     found = os.statvfs(root)
     return found.f_bfree * found.f_frsize
