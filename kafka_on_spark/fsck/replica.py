@@ -340,7 +340,7 @@ class ReplicaReplay:
         self.findings = FindingList(Place(partition=name, broker_id=address.broker_id))
         self._trace = ReplicaTrace(broker_id=address.broker_id, replica_uuid=address.replica_uuid)
         self._is_void = False  # the last commit has no bytes
-        self._is_leaders_file = False  # the producer state came with segments of a leader
+        self._has_leaders_file = False  # a producer state came with segments of a leader
         self._values: dict[str, int] = {}
         self.counters = _log_counters({})
         self.log = LogContent(self._add)
@@ -432,11 +432,11 @@ class ReplicaReplay:
         else:
             self._check_chain_before(left, before, after)
             is_named = after.producers.number > before.producers.number
-            if is_named:
-                self._is_leaders_file = step.operation == FETCHED
+            self._has_leaders_file |= is_named and step.operation == FETCHED
             gone = [*(held[number] for number in moved), *left]
-            # The file that a leader's merged segments came with may cover these already.
-            self.producers.remove(gone, is_named=is_named or self._is_leaders_file)
+            # The file that a leader's merged segments came with may cover these already, and so do
+            # all later ones, since entries never go back.
+            self.producers.remove(gone, is_named=is_named or self._has_leaders_file)
         self.log.remove(removed, step.version)
         if is_cut:
             self.producers.start_over(self.log.active.values(), after.log_end_offset)

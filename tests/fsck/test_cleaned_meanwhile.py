@@ -30,7 +30,10 @@ def disks():
         yield disks
 
 
-def test_a_follower_that_merges_what_the_state_of_its_leader_covers_names_no_other(disks):
+@pytest.mark.parametrize("names_one_between", [False, True])
+def test_a_follower_that_merges_what_the_state_of_its_leader_covers_names_no_other(
+    disks, names_one_between
+):
     cluster = disks.cluster
     disks.take_down(1)  # which leads: files of another leadership are merged by themselves
     for number in range(FAN_IN + 4, 2 * FAN_IN + 8):
@@ -39,6 +42,9 @@ def test_a_follower_that_merges_what_the_state_of_its_leader_covers_names_no_oth
     disks.give_back(1)
     cluster.run_controller()
     cluster.replicate()
+    if names_one_between:
+        cluster.elect_leaders()
+        cluster.append(TOPIC, records(b"a"), transactional_id="w")  # its fence is named
     maintain(cluster)
 
     assert check_cluster(cluster.root).findings == ()
