@@ -213,8 +213,8 @@ def remove_controller(session: Session, name: str) -> None:
     done = session.cluster.remove_controller(name)
     if not done.is_marked:
         note(
-            "Its root could not be reached, and does not say so: take it off all lists of metadata"
-            " roots, and empty it before it is used again."
+            "Its root is empty or away, and does not say so: if it is away, take it off all lists"
+            " of metadata roots, and empty it before it is used again."
         )
     session.conclude(
         {

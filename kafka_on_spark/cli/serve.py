@@ -63,6 +63,12 @@ def describe(session: Session) -> None:
 
 def run(session: Session, seconds: float | None = None) -> None:
     """Be the controller: probe brokers, elect leaders, move replicas."""
+    lease = session.cluster.image.controller
+    if lease is not None and lease.controller_id is not None:
+        note(
+            f"Waits until {lease.controller_id} resigns, or has not renewed its lease: where"
+            " `serve` runs, it controls, and this is not needed."
+        )
     report = session.cluster.run_controller(seconds)
     session.write_answer(asdict(report))
 

@@ -47,7 +47,7 @@ from kafka_on_spark.metadata.metadata_files import (
 from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
     check_replaced,
-    identity_of,
+    identity_of_voter,
     table_gone,
 )
 from kafka_on_spark.metadata.quorum.raft import counted_end
@@ -279,7 +279,7 @@ def _voter_readers(
     while unasked := [v for v in voters if v.key not in readers and v not in unread]:
         for voter in unasked:
             try:
-                identity = identity_of(voter.root, options)
+                identity = identity_of_voter(voter.root, options)
             except UNREADABLE as error:
                 unread[voter] = error.message
                 continue

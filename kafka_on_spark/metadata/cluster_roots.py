@@ -35,6 +35,7 @@ from kafka_on_spark.metadata.metadata_root import (
     MetadataIdentity,
     check_unnamed,
     identity_of,
+    identity_of_voter,
     new_identity,
     put_identity,
     read_identity,
@@ -121,13 +122,7 @@ class DeltaMetadataLog(QuorumLog):
         """Return a voter's table: on the root that was given, or on the one that the log names."""
         opened = self._given_logs.get(voter.key)
         if opened is None:
-            try:
-                identity = identity_of(voter.root, self._options)
-            except ClusterNotFoundError as error:
-                raise ClusterNotFoundError(
-                    f"nothing of the cluster is at {voter.root}: mount its disk if that is away;"
-                    " if not, the voter is lost, and to be replaced"
-                ) from error
+            identity = identity_of_voter(voter.root, self._options)
             if identity.key != voter.key or identity.cluster_id != self.identity.cluster_id:
                 raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
             opened = VoterLog(voter.root, identity, self._options)

@@ -208,13 +208,26 @@ def mark_removed(
     return True
 
 
+def identity_of_voter(metadata_root: str, options: StorageOptions) -> MetadataIdentity:
+    """Do as `identity_of`, where the cluster's log says that a voter is."""
+    try:
+        return identity_of(metadata_root, options)
+    except ClusterNotFoundError as error:
+        raise ClusterNotFoundError(nothing_at(metadata_root)) from error
+
+
+def nothing_at(metadata_root: str) -> str:
+    return (
+        f"nothing of the cluster is at {metadata_root}: mount its disk if that is away; if it is"
+        " not, this voter is lost, and `metadata-quorum describe` says how to replace it"
+    )
+
+
 def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:
     """Check that no other cluster was created at the root of one that this process has open."""
     found = read_copied(metadata_root, options)
     if found is None:
-        raise KafkaStorageError(
-            f"the metadata root {metadata_root} is away: bring its disk back and try again"
-        )
+        raise KafkaStorageError(nothing_at(metadata_root))
     if found.directory_id != opened.directory_id:
         is_same = found.cluster_id == opened.cluster_id
         other = "another metadata table" if is_same else f"the cluster {found.cluster_id}"
@@ -226,8 +239,8 @@ def check_replaced(metadata_root: str, opened: MetadataIdentity, options: Storag
 
 def table_gone(uri: str) -> CorruptLogError:
     return CorruptLogError(
-        f"the metadata table {uri} is gone from its root: restore it from a copy if it is the only"
-        f" one, or empty the root to create another cluster; {_NEVER_RESTORED}"
+        f"the metadata table {uri} is gone from its root: {_NEVER_RESTORED}; if it is the only one,"
+        " restore it from a copy, or empty the root to create another cluster"
     )
 
 

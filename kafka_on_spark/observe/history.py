@@ -35,6 +35,7 @@ from kafka_on_spark.metadata.records import (
     RemovePartitionRecord,
     RemoveTopicRecord,
     UnregisterBrokerRecord,
+    VotersRecord,
 )
 
 log = logging.getLogger(__name__)
@@ -185,10 +186,17 @@ def log_transitions(
 def transitions(
     before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
 ) -> Iterator[tuple[int, str]]:
-    """Yield brokers that are fenced and unfenced, another controller, and unclean elections, each
-    in a sentence with its level: only a controller after one that has resigned is no warning."""
+    """Yield brokers that are fenced and unfenced, another controller, voters that come and go, and
+    unclean elections, each in a sentence with its level: only a controller after one that has
+    resigned is no warning."""
     yield from _controller(before, after)
     states = {each.broker_id: each.state for each in before.brokers.values()}
+    records = [record for batch in batches for record in batch.records]
+    yield from (
+        (logging.WARNING, f"voter {record.cause}")
+        for record in records
+        if isinstance(record, VotersRecord)
+    )
     for batch in batches:
         changes = [each for each in batch.records if isinstance(each, PartitionChangeRecord)]
         for event in broker_history([batch]):

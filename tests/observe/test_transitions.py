@@ -6,7 +6,12 @@ import pytest
 
 from kafka_on_spark.base.errors import HistoryExpiredError
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerState, ControllerRecord
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    BrokerState,
+    ControllerRecord,
+    VotersRecord,
+)
 from kafka_on_spark.observe.history import state_begins, transitions
 from tests.controller.lives import life
 
@@ -54,6 +59,12 @@ def drained():
     return lived, lambda: lived.drain(1).commit(change(lived, 1, BrokerState.ACTIVE))
 
 
+def with_voters():
+    lived = life("1 2")
+    record = VotersRecord(voters=("4:d4:/m4",), cause="4:d4:/m4 added by request")
+    return lived, lambda: lived.commit(record)
+
+
 def without_leader():
     lived = life("1 2").append(5).isr("1").fail(1)
     return lived, lambda: lived.come_back(2).recover((2, 3), forced=True)
@@ -75,6 +86,7 @@ TOLD = [
     pytest.param(lambda: claimed(claim(1, "b")), [], id="renewed"),
     pytest.param(lambda: claimed(claim(2), claim(2, resigns=True)),
                                              [(WARNING, f"another process controls in epoch 2: {FAILS}")], id="an append decided"),
+    pytest.param(with_voters,                [(WARNING, "voter 4:d4:/m4 added by request")], id="a voter comes"),
     pytest.param(resigned,                   [(INFO, "a controls in epoch 2: nobody did")], id="resigned before"),
 ]
 # fmt: on
