@@ -108,7 +108,9 @@ def inspect_for_retention(order: CleanupOrder, worker: Worker) -> RetentionRepor
     assert limits is not None
     now_ms = order.now_ms
     try:
-        state = _leaders_log(order, worker.replicas.open(order.addresses[0]).load())
+        state = worker.replicas.open(order.addresses[0]).load()
+        # What is committed is the same before the leader has begun its leadership.
+        state = _leaders_log(order, state, has_begun=False)
         find = partial(
             retained,
             state,
@@ -160,8 +162,12 @@ def inspect_for_compaction(order: CleanupOrder, worker: Worker) -> CompactionRep
     )
 
 
-def _leaders_log(order: CleanupOrder, state: ReplicaState) -> ReplicaState:
-    check_leader_epoch(state.leader_epoch, order.partition.leader_epoch)
+def _leaders_log(
+    order: CleanupOrder, state: ReplicaState, *, has_begun: bool = True
+) -> ReplicaState:
+    known, asked = state.leader_epoch, order.partition.leader_epoch
+    if has_begun or (known is not None and known > asked):
+        check_leader_epoch(known, asked)
     check_complete(state, order.partition)
     return state
 

@@ -12,7 +12,7 @@ every state in which a power cut may leave a disk.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES, ELOOP, ENXIO, EROFS
 from stat import S_ISDIR, S_ISREG
@@ -74,7 +74,8 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> str:
-    """Write a temporary file beside `path`; return its path. A failure removes it."""
+    """Write a temporary file beside `path`; return its path. A failure removes it, and ends the
+    reading of `pieces`: who keeps the error keeps no file open."""
     temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
     descriptor = os.open(temporary, _NEW_FILE, 0o666)
     size_bytes = 0
@@ -95,6 +96,8 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
         raise
     finally:
         os.close(descriptor)
+        if isinstance(pieces, Generator):
+            pieces.close()
     return temporary
 
 

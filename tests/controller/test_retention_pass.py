@@ -89,7 +89,6 @@ def test_a_root_that_tells_no_time_deletes_nothing(replicas):
 
 # fmt: off
 REFUSED = [
-    pytest.param({"epoch": 1},                 "leader",         id="not-fenced-at-the-leadership-yet"),
     pytest.param({"hw": 4},                    "committed",      id="shorter-than-what-is-committed"),
     pytest.param({"hw_chain": "f" * 32},       "committed",      id="another-log-under-the-same-epoch"),
 ]
@@ -103,7 +102,6 @@ def test_only_the_leader_s_own_complete_log_says_anything(replicas, fields, word
     known = asked.partition
     changed = replace(
         known,
-        leader_epoch=fields.get("epoch", known.leader_epoch),
         high_watermark=fields.get("hw", known.high_watermark),
         high_watermark_chain=fields.get("hw_chain", known.high_watermark_chain),
         log_end_offset=4,
@@ -112,6 +110,17 @@ def test_only_the_leader_s_own_complete_log_says_anything(replicas, fields, word
     result = look(replicas, replace(asked, partition=changed))
 
     assert words in result.error
+
+
+def test_a_leader_says_the_same_before_it_has_begun_its_leadership(replicas):
+    asked = order(replicas)
+    elected = replace(asked.partition, leader_epoch=asked.partition.leader_epoch + 1)
+
+    before = look(replicas, asked)
+    after = look(replicas, replace(asked, partition=elected))
+
+    assert after == replace(before, leader_epoch=elected.leader_epoch)
+    assert before.found.removed_bytes > 0
 
 
 HOUR_MS = 3_600_000

@@ -365,6 +365,29 @@ def test_a_probe_of_a_size_is_refused_where_there_is_no_room_for_it_and_takes_no
     assert [path.name for path in root.iterdir()] == [META_PROPERTIES]
 
 
+def test_a_copy_that_finds_no_room_keeps_no_file_open_whoever_keeps_its_error(root, monkeypatch):
+    def pieces():
+        with (root / "source").open("rb") as source:
+            is_open.append(True)
+            try:
+                yield source.read()
+            finally:
+                is_open.clear()
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left")
+
+    is_open = []
+    (root / "source").write_bytes(b"content")
+    monkeypatch.setattr(os, "write", refuse)
+
+    with pytest.raises(RootFullError) as kept:
+        RootFiles(str(root), OPTIONS).write_all([(f"{root}/copy", pieces())])
+
+    assert kept.value.__traceback__ is not None
+    assert is_open == []
+
+
 class StatusError(Exception):
     """As stores' clients raise."""
 
