@@ -34,7 +34,7 @@ from kafka_on_spark.fsck.trace import (
 from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.log.compaction import COUNTERS, NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.evidence import DIRECTORY
-from kafka_on_spark.log.producer_state import ProducersFile
+from kafka_on_spark.log.producer_state import ProducersFile, next_sequence
 from kafka_on_spark.log.replicas import (
     CHAIN_HIGH,
     CHAIN_LOW,
@@ -200,7 +200,7 @@ class ProducerReplay:
         self._add = add
         self._expired_epochs = expired_epochs
         self._removed: dict[str, _Removed] = {}
-        self._last: dict[str, ProducerStamp] = {}
+        self._last: dict[str, LoggedBatch] = {}
         self._uuids: dict[str, int] = {}  # base offset of each segment's batch
 
     def start_over(self, batches: Iterable[LoggedBatch], end_offset: int) -> None:
@@ -269,7 +269,8 @@ class ProducerReplay:
 
     def _check_stamp(self, stamp: ProducerStamp, offset: int) -> None:
         producer_id, sequence = stamp.producer_id, stamp.sequence
-        previous, removed = self._last.get(producer_id), self._removed.get(producer_id)
+        last_batch, removed = self._last.get(producer_id), self._removed.get(producer_id)
+        previous = None if last_batch is None else last_batch.stamp
         known = [each for each in (previous, removed and removed.stamp) if each is not None]
         life = self._life(stamp, producer_id)
         of_life = (each.sequence for each in known if self._life(each, producer_id) >= life)
@@ -280,11 +281,16 @@ class ProducerReplay:
         elif previous is not None and stamp.producer_epoch < previous.producer_epoch:
             run = f"run {stamp.producer_epoch} of producer {producer_id!r}"
             self._add("I11", f"{run} appended after run {previous.producer_epoch}", offset)
+        elif last_batch is not None and previous is not None and previous.sequence == last:
+            expected = next_sequence(last, last_batch.record_count, sequence)
+            if stamp.is_consecutive and sequence != expected:
+                sentence = f"sequence {sequence} of producer {producer_id!r} is not {expected}"
+                self._add("I11", f"{sentence}, which follows", offset)
 
     def _remember(self, batch: LoggedBatch) -> None:
         self._uuids.update(dict.fromkeys(batch.uuids, batch.base_offset))
         if batch.stamp is not None:
-            self._last[batch.stamp.producer_id] = batch.stamp
+            self._last[batch.stamp.producer_id] = batch
 
 
 def _agrees(entry: ProducerEntry, removed: _Removed) -> bool:

@@ -107,12 +107,24 @@ class ProducerStamp:
         ensure(self.sequence >= 0 and self.producer_epoch >= 0, self)
         ensure(-(2**63) <= self.payload_digest < 2**63, self)
 
+    @property
+    def is_consecutive(self) -> bool:
+        """Whether it is a producer that speaks Kafka's protocol."""
+        return self.producer_id.startswith(CLIENT_PREFIX)
+
 
 TIME_MS_END: Final = 2**63 // 1000
 """Exclusive bound of times: in microseconds they still fit into 64 bits."""
 
 WRITER_PREFIX: Final = "transaction/"
 """Prefix of the names of writers' epochs among producers'; no producer id begins with it."""
+
+CLIENT_PREFIX: Final = "kafka/"
+"""Prefix of the ids of producers that speak Kafka's protocol (KIP-98): their sequences count the
+records of a partition, without gaps, from 0 on in each epoch of the client."""
+
+CLIENT_EPOCH_BITS: Final = 40
+"""The sequence of such a producer has the client's epoch above so many bits, and so it rises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from kafka_on_spark.log.producer_state import (
     entries_without,
     find_append,
     not_above,
+    numbered,
     united,
 )
 from kafka_on_spark.log.state import (
@@ -77,7 +78,7 @@ def append(
             record_count=staged.record_count,
             leader_epoch=leader_epoch,
             partition_count=staged.partition_count,
-            producer=staged.producer,
+            producer=None if staged.producer is None else numbered(state, staged.producer),
             appended_at_ms=now_ms,
             segments=segments,
             has_append_time=staged.is_log_append_time,

@@ -2,7 +2,8 @@
 
 An append is identified by producer and sequence, in any run; the producer epoch only fences.
 Sequences rise within a partition and may skip, because one number is used for all partitions of an
-append (Kafka has consecutive numbers a partition, KIP-98). The payload digest, which is that of the
+append. Those of a client of Kafka's protocol count the records of a partition (KIP-98): each append
+begins where the one before ends, and at 0 in a new epoch. The payload digest, which is that of the
 whole append, tells a retry from another append with the same number; a log that has only the number
 left says that nobody knows.
 
@@ -14,6 +15,7 @@ was cut at, says only that nobody knows: it must never be taken for a record tha
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 from kafka_on_spark.base.errors import (
@@ -26,6 +28,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import LeaderEpoch, Offset, ProducerEpoch
 from kafka_on_spark.log.batch import (
+    CLIENT_EPOCH_BITS,
     Batch,
     LogPart,
     MergedSegment,
@@ -156,6 +159,9 @@ def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
     return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)
 
 
+_WRAP: Final = 2**31
+"""A client's sequence begins again at 0 there."""
+
 _NO_ENTRY: Final = ProducerEntry(producer_epoch=ProducerEpoch(0))
 
 
@@ -192,6 +198,7 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
 
 def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefore | None:
     """Return the append of `producer`'s sequence, by headers, then by entries; None: it is new."""
+    producer = numbered(state, producer)
     entry = state.producers.get(producer.producer_id, _NO_ENTRY)
     if producer.producer_epoch < entry.producer_epoch:
         raise producer_fenced(producer.producer_id, producer.producer_epoch, entry.producer_epoch)
@@ -209,11 +216,60 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
             break
     found = _find_in_entry(state, entry, producer)
     if found is not None or last_sequence is None or producer.sequence > last_sequence:
+        if found is None and producer.is_consecutive:
+            last = _last_append(state, producer.producer_id)
+            _check_follows(last, producer.sequence, producer.producer_id)
         return found
     raise OutOfOrderSequenceError(
         f"producer {producer.producer_id!r} sent sequence {producer.sequence} after"
         f" {last_sequence}: sequences must rise; give each append the next number"
     )
+
+
+class _Last(NamedTuple):
+    """A producer's last append that a log knows."""
+
+    sequence: int
+    record_count: int
+
+
+def _last_append(state: ReplicaState, producer_id: str) -> _Last | None:
+    found = [
+        _Last(stamp.sequence, batch.record_count)
+        for batch, stamp in islice(_appends_of(state.batches, producer_id), 1)
+    ]
+    last = state.producers.get(producer_id, _NO_ENTRY).not_above(state.log_end_offset).last
+    if last is not None:
+        found.append(_Last(last.sequence, last.record_count))
+    return max(found, default=None)
+
+
+def numbered(state: ReplicaState, producer: ProducerStamp) -> ProducerStamp:
+    """Return the stamp under which an append stands. A client's sequence has 31 bits: it is the
+    number nearest to where the last append in its epoch ends. Source:
+    DefaultRecordBatch.incrementSequence."""
+    last = _last_append(state, producer.producer_id) if producer.is_consecutive else None
+    if last is None or (last.sequence ^ producer.sequence) >> CLIENT_EPOCH_BITS:
+        return producer
+    wraps = (next_sequence(*last, producer.sequence) - producer.sequence + _WRAP // 2) // _WRAP
+    return replace(producer, sequence=producer.sequence + max(wraps, 0) * _WRAP)
+
+
+def next_sequence(last_sequence: int, record_count: int, sequence: int) -> int:
+    """Return what a client's sequence has to be, in its epoch: where its last append ends, or 0 in
+    a new epoch. Source: ProducerAppendInfo.checkSequence."""
+    begin = sequence >> CLIENT_EPOCH_BITS << CLIENT_EPOCH_BITS
+    return last_sequence + record_count if last_sequence >= begin else begin
+
+
+def _check_follows(last: _Last | None, sequence: int, producer_id: str) -> None:
+    """Check that a client's append follows its last one; one of which the log knows none may begin
+    anywhere."""
+    if last is not None and sequence != (expected := next_sequence(*last, sequence)):
+        raise OutOfOrderSequenceError(
+            f"producer {producer_id!r} sent sequence {sequence % _WRAP} where {expected % _WRAP}"
+            " follows: an append before it is missing; send that again"
+        )
 
 
 def _find_in_entry(
@@ -233,6 +289,8 @@ def _find_in_entry(
         )
     if producer.sequence > entry.sequence:
         return None
+    if producer.is_consecutive:
+        raise _is_no_repeat(producer)
     raise UnknownProducerIdError(
         f"which records sequence {producer.sequence} of producer {producer.producer_id!r} had is"
         f" not known any more, since the log keeps that of its last one only, {entry.sequence}:"
@@ -252,12 +310,21 @@ def _appends_of(
 
 def _check_payload(retry: ProducerStamp, payload_digest: int, stands: Batch | LastAppend) -> None:
     if payload_digest != retry.payload_digest:
+        if retry.is_consecutive:
+            raise _is_no_repeat(retry)
         raise DuplicateSequenceError(
             f"producer {retry.producer_id!r} appended sequence {retry.sequence} before, with"
             " other records: a retry must bring the same records, a new append a new sequence",
             base_offset=stands.base_offset,
             record_count=stands.record_count,
         )
+
+
+def _is_no_repeat(producer: ProducerStamp) -> OutOfOrderSequenceError:
+    return OutOfOrderSequenceError(
+        f"producer {producer.producer_id!r} sent sequence {producer.sequence % _WRAP}, which is"
+        " below its last one, and is no repeat that the log knows"
+    )
 
 
 def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> ProducerFencedError:

@@ -22,7 +22,13 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import PartitionKey, ProducerEpoch, TopicId, check_whole_number
 from kafka_on_spark.controller.expiry import needs_renewal
-from kafka_on_spark.log.batch import WRITER_PREFIX, ProducerStamp, StagedBatch, WriterFence
+from kafka_on_spark.log.batch import (
+    CLIENT_PREFIX,
+    WRITER_PREFIX,
+    ProducerStamp,
+    StagedBatch,
+    WriterFence,
+)
 from kafka_on_spark.log.producer_state import (
     find_append,
     find_sequence,
@@ -344,10 +350,11 @@ def check_producer(producer_id: object, producer_epoch: int | None, sequence: in
 def _check_producer_id(producer_id: object) -> None:
     if not isinstance(producer_id, str) or not producer_id:
         raise InvalidRequestError(f"producer_id can't be {producer_id!r}: give a text of your own")
-    if producer_id.startswith(WRITER_PREFIX):
+    if producer_id.startswith((WRITER_PREFIX, CLIENT_PREFIX)):
         raise InvalidRequestError(
-            f"producer_id can't be {producer_id!r}: names that begin with {WRITER_PREFIX!r} are"
-            " those of transactional ids; give another one"
+            f"producer_id can't be {producer_id!r}: names that begin with {WRITER_PREFIX!r} or"
+            f" {CLIENT_PREFIX!r} are those of transactional ids and of Kafka's clients; give"
+            " another one"
         )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.batch import ProducerStamp
+from kafka_on_spark.log.batch import CLIENT_EPOCH_BITS, CLIENT_PREFIX, ProducerStamp
 from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
 from tests.builders import entry
 from tests.fsck.lives import TOPIC, replica
@@ -169,6 +169,31 @@ def i11_the_last_sequence_again(life, leader, follower):
 def i11_a_sequence_that_retention_has_removed(life, leader, follower):
     with_producers(life, leader, lambda entries: entries)
     return flaw("I11", leader, **appended(leader, 9))
+
+
+CLIENT = f"{CLIENT_PREFIX}00000001"
+EPOCH = 2**CLIENT_EPOCH_BITS
+
+
+@planted
+def i11_a_gap_in_the_sequences_of_a_client(life, leader, follower):
+    appended(leader, 0, producer_id=CLIENT)
+    words = f"sequence 7 of producer '{CLIENT}' is not 1, which follows"
+    return flaw("I11", leader, words, **appended(leader, 7, producer_id=CLIENT))
+
+
+@planted
+def i11_a_clients_epoch_that_does_not_begin_at_0(life, leader, follower):
+    appended(leader, 5, producer_id=CLIENT)
+    words = f"is not {EPOCH}, which follows"
+    return flaw("I11", leader, words, **appended(leader, EPOCH + 6, producer_id=CLIENT))
+
+
+def test_a_clients_sequences_follow_each_other_from_anywhere_on(life, leader):
+    for sequence in (5, 6, EPOCH, EPOCH + 1):
+        appended(leader, sequence, producer_id=CLIENT)
+
+    assert "which follows" not in str(life.fsck())
 
 
 def with_producers(life, leader, entries):

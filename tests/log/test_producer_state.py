@@ -13,9 +13,9 @@ from kafka_on_spark.base.errors import (
     UnknownProducerIdError,
 )
 from kafka_on_spark.base.ids import ChainDigest, Offset
-from kafka_on_spark.log.batch import Border, WriterFence
+from kafka_on_spark.log.batch import CLIENT_EPOCH_BITS, CLIENT_PREFIX, Border, WriterFence
 from kafka_on_spark.log.compaction import CompactionProgress
-from kafka_on_spark.log.operations import advance_log_start
+from kafka_on_spark.log.operations import advance_log_start, append
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
     check_writer,
@@ -36,6 +36,19 @@ KEPT = {"p": entry(4, epoch=1, base=2)}
 ABOVE = {"p": entry(4, epoch=1, base=9)}
 UNKNOWN = {"p": entry(epoch=1, unknown_to=4)}
 LAST = AppendedBefore(None, KEPT["p"].last)
+
+CLIENT = f"{CLIENT_PREFIX}1"
+LAST_SEQUENCE = 2**31 - 1
+
+
+def client(sequence, epoch=0, **more):
+    """Return the stamp of a client of Kafka's protocol."""
+    number = (epoch << CLIENT_EPOCH_BITS) + sequence
+    return stamp(number, producer=CLIENT, epoch=epoch, **more)
+
+
+SENT = {"a": client(0), "b": client(1)}
+CLIENTS = {CLIENT: entry(4, base=0, count=2)}
 
 
 # fmt: off
@@ -78,6 +91,20 @@ CASES = [  # log     stamps producers  sent                                expec
     pytest.param("0:c",   TWO, UNKNOWN, stamp(3, epoch=1),                   UnknownProducerIdError,  id="unknown-and-no-header"),
     pytest.param("0:c",   TWO, UNKNOWN, stamp(5, epoch=1),                   3,                       id="header-above-the-unknown"),
     pytest.param("0:a",   TWO, UNKNOWN, stamp(3, epoch=1),                   3,                       id="header-among-the-unknown"),
+    # A client of Kafka's protocol counts records: what follows is new, and what leaves a gap is refused.
+    pytest.param("",      {},  {},      client(7),                           NEW,                     id="a-client-begins-anywhere"),
+    pytest.param("0:ab",  SENT, {},     client(2),                           NEW,                     id="a-client-goes-on"),
+    pytest.param("0:ab",  SENT, {},     client(3),                           OutOfOrderSequenceError, id="a-clients-gap"),
+    pytest.param("0:ab",  SENT, {},     client(0),                           0,                       id="a-clients-repeat"),
+    pytest.param("0:ab",  SENT, {},     client(1, digest=8),                 OutOfOrderSequenceError, id="a-client-with-another-payload"),
+    pytest.param("0:ab",  SENT, {},     client(0, 1),                        NEW,                     id="a-clients-next-epoch"),
+    pytest.param("0:ab",  SENT, {},     client(2, 1),                        OutOfOrderSequenceError, id="a-clients-next-epoch-not-at-0"),
+    pytest.param("0:a",   {"a": client(0, 1)}, {}, client(1),                ProducerFencedError,     id="a-clients-former-epoch"),
+    pytest.param("0:a",   {"a": client(LAST_SEQUENCE)}, {}, client(0),       NEW,                     id="a-client-wraps"),
+    pytest.param("0:a",   {"a": client(LAST_SEQUENCE)}, {}, client(1),       OutOfOrderSequenceError, id="a-client-wraps-with-a-gap"),
+    pytest.param("",      {},  CLIENTS, client(6),                           NEW,                     id="above-what-is-kept-of-a-client"),
+    pytest.param("",      {},  CLIENTS, client(7),                           OutOfOrderSequenceError, id="a-gap-above-what-is-kept-of-a-client"),
+    pytest.param("",      {},  CLIENTS, client(2),                           OutOfOrderSequenceError, id="below-what-is-kept-of-a-client"),
 ]
 # fmt: on
 
@@ -85,16 +112,26 @@ CASES = [  # log     stamps producers  sent                                expec
 @pytest.mark.parametrize("text, stamps, producers, sent, expected", CASES)
 def test_append_of_a_producer(text, stamps, producers, sent, expected):
     state = log(text, stamps=stamps, producers=producers, base=3 if producers else 0)
-    append = staged("z", producer=sent)
+    again = staged("z", producer=sent)
 
     if isinstance(expected, type):
         with pytest.raises(expected):
-            find_append(state, append)
+            find_append(state, again)
         return
     if isinstance(expected, int):
         expected = AppendedBefore(state.batches[state.batch_index_at(expected)])
 
-    assert find_append(state, append) == expected
+    assert find_append(state, again) == expected
+
+
+def test_a_clients_sequence_that_has_wrapped_stands_above_those_before_it():
+    state = log("0:a", stamps={"a": client(LAST_SEQUENCE)})
+
+    change = append(state, staged("z", producer=client(0)), leader_epoch=0, now_ms=0)
+
+    assert change.adds[0].producer == client(LAST_SEQUENCE + 1)
+    again = find_append(state.apply(change), staged("y", producer=client(0)))
+    assert again == AppendedBefore(change.adds[0])
 
 
 @pytest.mark.parametrize("sent", ["2 1", "1 1 1"])

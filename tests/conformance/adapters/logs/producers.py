@@ -1,10 +1,7 @@
-"""Kinds of file 07 about idempotent producers, as far as Kafka's sequences are ours.
+"""Kinds of file 07 about idempotent producers: those of Kafka's clients, whose sequences count records.
 
-Kafka numbers records, one after the other from 0 in each epoch of a producer; here an append is
-one sequence, which rises for ever and may skip. So Kafka's batch is an append whose sequence is
-that of its first record. What Kafka refuses because it leaves a gap, or comes again out of Kafka's
-window, is left out: it changes nothing there, and here it is not tried. A vector is left where an
-epoch begins to count anew. Until then it runs.
+Kafka knows a repeat among the last batches of a producer; here every header that stands tells it. What
+comes again out of Kafka's window is left out: it changes nothing there.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +10,13 @@ from typing import ClassVar
 from kafka_on_spark.base.errors import KafkaOnSparkError
 from kafka_on_spark.base.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
+from kafka_on_spark.log.batch import (
+    CLIENT_EPOCH_BITS,
+    CLIENT_PREFIX,
+    Batch,
+    ProducerStamp,
+    StagedBatch,
+)
 from kafka_on_spark.log.producer_state import AppendedBefore, known_producer
 from kafka_on_spark.log.state import LogChange
 from tests.conformance.logs import in_chain, log_of, segment_of
@@ -22,7 +25,7 @@ from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 EPOCH = LeaderEpoch(0)
 SEQUENCES, TRANSACTIONS = "sequences", "transactions"
 NO_SNAPSHOTS = "no-producer-snapshots"
-WINDOW, LAST_SEQUENCE = 5, 2**31 - 1
+WINDOW, SEQUENCES_END = 5, 2**31
 OF_TRANSACTIONS = ("txn_first_offset", "coordinator_epoch")
 OF_THE_WINDOW = ("first_seq", "first_offset")
 
@@ -45,7 +48,7 @@ class IdempotentLog(Adapter):
         self.count = 0
 
     def op_append_leader(self, producer_id, epoch, first_seq, count):
-        if self.is_out_of_order(producer_id, epoch, first_seq, count):
+        if self.is_old_repeat(producer_id, epoch, first_seq):
             return Answer(None, {"": SEQUENCES})
         return self.append(self.staged(count, producer_id, epoch, first_seq))
 
@@ -68,25 +71,20 @@ class IdempotentLog(Adapter):
         if producer_id is not None:
             self.note(producer_id, epoch, first_seq, count)
             stamp = ProducerStamp(
-                producer_id=str(producer_id),
+                producer_id=f"{CLIENT_PREFIX}{producer_id}",
                 producer_epoch=epoch,
-                sequence=first_seq,
+                sequence=(epoch << CLIENT_EPOCH_BITS) + first_seq,
                 payload_digest=count,
             )
         segment = segment_of(self.count, EPOCH, count)
         return StagedBatch(segments=(segment,), partition_count=1, producer=stamp)
 
-    def is_out_of_order(self, producer_id, epoch, first_seq, count):
-        """Return whether Kafka's leader misses a sequence, and refuses."""
+    def is_old_repeat(self, producer_id, epoch, first_seq):
+        """Return whether a batch may have come before, out of Kafka's window."""
         known = self.known.get(producer_id)
-        if known is None or epoch < known.epoch:
+        if known is None or epoch != known.epoch:
             return False
-        _, last = known.batches[-1]
-        if first_seq == 0 and (epoch > known.epoch or last == LAST_SEQUENCE):
-            raise CutOffError(SEQUENCES)  # it counts anew
-        if epoch > known.epoch:
-            return True
-        return first_seq != last + 1 and not self.is_repeat(known, first_seq, count)
+        return first_seq in (first for first, _ in known.batches[:-WINDOW])
 
     def is_repeat(self, known, first_seq, count):
         return (first_seq, first_seq + count - 1) in known.batches[-WINDOW:]
@@ -135,7 +133,8 @@ class IdempotentLog(Adapter):
 
     def producers(self):
         stamps = [each.producer for each in self.state.batches if each.producer is not None]
-        return sorted({*(each.producer_id for each in stamps), *self.state.producers})
+        found = {*(each.producer_id for each in stamps), *self.state.producers}
+        return sorted(each.removeprefix(CLIENT_PREFIX) for each in found)
 
     def expected(self):
         return {
@@ -178,14 +177,12 @@ class ProducerState(IdempotentLog):
     ):
         if transactional:
             raise CutOffError(TRANSACTIONS)
-        count = last_seq - first_seq + 1
-        if count < 1:
-            raise CutOffError(SEQUENCES)  # it wraps
+        count = (last_seq - first_seq) % SEQUENCES_END + 1
         if origin == "CLIENT":
             return self.append_at(offset, producer_id, epoch, first_seq, count)
         assert origin == "REPLICATION", origin
         known = self.known.get(producer_id)
-        is_behind = known is not None and (epoch < known.epoch or first_seq <= known.batches[-1][1])
+        is_behind = known is not None and epoch < known.epoch
         if is_behind or offset < self.state.log_end_offset:
             raise CutOffError(SEQUENCES)  # a leader of ours has refused it before
         staged = self.staged(count, producer_id, epoch, first_seq)
@@ -197,8 +194,7 @@ class ProducerState(IdempotentLog):
         """Append as a leader does, at an offset; what is refused changes nothing."""
         known = self.known.get(producer_id)
         # Kafka asks its log for repeats, before it asks this.
-        is_repeat = known is not None and epoch == known.epoch and first_seq <= known.batches[-1][1]
-        if self.is_out_of_order(producer_id, epoch, first_seq, count) or is_repeat:
+        if known is not None and epoch == known.epoch and first_seq in dict(known.batches):
             return Answer(None, {"": SEQUENCES})
         if offset < self.state.log_end_offset:
             raise CutOffError(SEQUENCES)  # it is inspected apart from any log
@@ -232,15 +228,16 @@ class ProducerState(IdempotentLog):
         """Return what the log knows of a producer; None if it knows none of that id."""
         if str(producer_id) not in self.producers():
             return None
-        known = known_producer(self.state, str(producer_id))
+        name = f"{CLIENT_PREFIX}{producer_id}"
+        known = known_producer(self.state, name)
         batch = next(
             each
             for each in reversed(self.state.batches)
-            if each.producer is not None and each.producer.producer_id == str(producer_id)
+            if each.producer is not None and each.producer.producer_id == name
         )
         return {
             "epoch": known.producer_epoch,
-            "last_seq": known.sequence + batch.record_count - 1,
+            "last_seq": (known.sequence + batch.record_count - 1) % SEQUENCES_END,
             "last_offset": batch.end_offset - 1,
         }
 
@@ -261,8 +258,9 @@ class ProducerState(IdempotentLog):
         self.known = {}
         for batch in cut.batches:
             if (stamp := batch.producer) is not None:
-                given = (stamp.producer_epoch, stamp.sequence, batch.record_count)
-                self.note(int(stamp.producer_id), *given)
+                first_seq = stamp.sequence % SEQUENCES_END
+                number = int(stamp.producer_id.removeprefix(CLIENT_PREFIX))
+                self.note(number, stamp.producer_epoch, first_seq, batch.record_count)
 
     def op_high_watermark(self, offset):
         """Kafka tells by it which transactions are decided."""
