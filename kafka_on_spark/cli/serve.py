@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -31,6 +32,8 @@ from kafka_on_spark.store.root_urls import cluster_url
 
 if TYPE_CHECKING:
     from kafka_on_spark.console.serving import ServedCluster
+    from kafka_on_spark.gateway.gateway import Gateway
+    from kafka_on_spark.node.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -193,6 +196,9 @@ def maintain(
             Lines of text, or a JSON object a line; without it, KAFKA_ON_SPARK_LOG_FORMAT says.
         --stop-seconds NUMBER>=1<=31622400
             It ends within that time of SIGTERM, come what may.
+        --kafka HOST:PORT
+            Answer clients that speak Kafka's protocol, at an address of this machine alone.
+        --only kafka  Do nothing else.
     """,
     is_open=False,
     has_format=False,
@@ -204,6 +210,8 @@ def serve(
     health_host: str = "127.0.0.1",
     log_format: str | None = None,
     stop_seconds: float = 20.0,
+    kafka: str | None = None,
+    only: str | None = None,
 ) -> None:
     # In the functions of this file: each verb needs only a part of all this.
     from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
@@ -216,15 +224,17 @@ def serve(
 
         spark_session = build_session("kafka-on-spark serve")
     served = ServedCluster(root, session.options, spark_session)
+    if only is not None and (only != "kafka" or kafka is None):
+        raise InvalidRequestError("--only can be 'kafka' alone: give it with --kafka")
+    taken = None if kafka is None else _gateway_socket(kafka)
     if health_port is not None:
         address = answer_probes(health_host, health_port, served)
         log.info("answers /healthz, /readyz and /metrics at %s", address)
     # After Spark's session, which takes one of the signals for itself.
     with Interrupts(lambda: None) as told:
         log.info("serves the cluster at %s", root)
-        served.begin()
-        while not served.ended.wait(WAIT_S) and told.code is None:
-            pass
+        served.begin(only_opens=only is not None)
+        _wait(served, told, taken)
         by = "" if told.code is None else signal.Signals(told.code - 128).name
         log.info("ends: %s", served.failure or f"told to by {by}")
         if not served.end(int(stop_seconds * 1000)):
@@ -233,6 +243,35 @@ def serve(
             _leave(0 if served.failure is None else FAILED)
     if served.failure is not None:
         raise ServingFailedError(served.failure)
+
+
+def _gateway_socket(address: str) -> socket.socket:
+    try:
+        from kafka_on_spark.gateway.gateway import listening_at
+    except ImportError as error:
+        raise InvalidRequestError(
+            f"--kafka needs the package {error.name}: install kafka_on_spark[kafka]"
+        ) from error
+    return listening_at(address)
+
+
+def _wait(served: "ServedCluster", told: Interrupts, taken: socket.socket | None) -> None:
+    """Wait for the end of a served cluster; answer Kafka's clients once it is open."""
+    gateway: Gateway | None = None
+    while not served.ended.wait(WAIT_S) and told.code is None:
+        if taken is not None and gateway is None and served.node is not None:
+            gateway = _begun_gateway(served.node, taken)
+    if gateway is not None:
+        gateway.end()
+
+
+def _begun_gateway(node: "Node", taken: socket.socket) -> "Gateway":
+    from kafka_on_spark.gateway.gateway import Gateway
+
+    gateway = Gateway(node, taken)
+    gateway.begin()
+    log.info("answers clients of Kafka's protocol at %s:%d", gateway.host, gateway.port)
+    return gateway
 
 
 def _leave(code: int) -> NoReturn:

@@ -96,6 +96,7 @@ class ServedCluster:
     Attributes:
         ended: Set once the loops are to end, whoever says so.
         failure: Why it could not go on; None: it was told to end, or goes on.
+        node: The cluster, once it is open.
     """
 
     def __init__(
@@ -110,13 +111,17 @@ class ServedCluster:
         self._clock = _EndingClock(self.ended)
         self._moved_at_ms = dict.fromkeys((PASS, ROUND), self._clock.monotonic_ms())
         self._threads: list[threading.Thread] = []
-        self._node: Node | None = None
+        self.node: Node | None = None
         self._controlling: ControllerLoop | None = None
         self._failing: dict[str, str] = {}
         self._pauses: dict[str, Iterator[float]] = {}
         self._last_round = ReplicationReport()
 
-    def begin(self) -> None:
+    def begin(self, *, only_opens: bool = False) -> None:
+        """Open the cluster and do all that it needs, or nothing more."""
+        if only_opens:
+            self._start("serve", lambda: self._repeat(PASS, self._stand_open))
+            return
         control = operating(counts.CONTROL)(self._control)
         replicate = operating(counts.REPLICATE)(self._replicate)
         self._start("serve", lambda: self._repeat(PASS, control))
@@ -132,8 +137,8 @@ class ServedCluster:
         if not self._join(until_ms):
             log.info("a pass or a round is abandoned, which costs a standby a lease")
             return False
-        if self._node is not None:
-            self._start("leave", self._node.close)
+        if self.node is not None:
+            self._start("leave", self.node.close)
         return self._join(until_ms)
 
     def _start(self, name: str, work: Callable[[], object]) -> None:
@@ -190,11 +195,10 @@ class ServedCluster:
         if self._failing.pop(what, None) is not None:
             log.info("%s: has come to its end again", what)
 
-    def _control(self) -> None:
-        """Open the cluster, stand by, and control once that can be done. ServingFailedError: it
-        can't be opened, and waiting does not help."""
-        self._moved_at_ms[PASS] = self._clock.monotonic_ms()
-        if self._node is None:
+    def _open(self) -> Node:
+        """Open the cluster, if that was not done yet. ServingFailedError: it can't be opened, and
+        waiting does not help."""
+        if self.node is None:
             try:
                 executors = (
                     None if self._spark is None else SparkExecutors(self._spark, self._options)
@@ -205,8 +209,18 @@ class ServedCluster:
                     raise
                 raise ServingFailedError(str(error)) from None
             node.metadata.after_replay = log_transitions
-            self._node = node
-        opened = self._node
+            self.node = node
+        return self.node
+
+    def _stand_open(self) -> None:
+        self._open()
+        self._note_success(PASS)
+        self.ended.wait()
+
+    def _control(self) -> None:
+        """Stand by, and control once that can be done."""
+        self._moved_at_ms[PASS] = self._clock.monotonic_ms()
+        opened = self._open()
 
         def note_pass(took_ms: int) -> None:
             opened.counts.add(PASS_MS, took_ms)
@@ -218,7 +232,7 @@ class ServedCluster:
     def _replicate(self) -> None:
         """Run a round if this process is the controller, and wait for the next one."""
         self._moved_at_ms[ROUND] = self._clock.monotonic_ms()
-        node = self._node
+        node = self.node
         if node is None or not is_held_by(node.metadata.image, node.controller_id):
             self._clock.sleep_ms(TAKING_OVER_MS)
             return
@@ -250,7 +264,7 @@ class ServedCluster:
     def readiness(self) -> dict[str, Any]:
         """Return whether this process has read the metadata within a lease, and its last pass and
         round have not failed; with what it is, and what its last round has left to do."""
-        failing, node = self._failures(), self._node
+        failing, node = self._failures(), self.node
         reasons = [f"{what}: {why}" for what, why in failing.items()]
         held = None if node is None else node.metadata.image.controller
         if self.ended.is_set() or node is None:
@@ -279,7 +293,7 @@ class ServedCluster:
         knows of the cluster is old; once its own lease was not renewed for as long, another process
         may be the controller. A standby makes neither passes nor rounds: those that it made before
         say nothing any more."""
-        failing, node = dict(self._failing), self._node
+        failing, node = dict(self._failing), self.node
         if node is None:  # it could not be opened
             return dict.fromkeys((METADATA,), failing[PASS]) if PASS in failing else {}
         image, now_ms = node.metadata.image, self._clock.monotonic_ms()
@@ -303,6 +317,6 @@ class ServedCluster:
             Metric("Serving", "failing", labels={"look": what}, value=int(what in failing))
             for what in (METADATA, PASS, ROUND)
         ]
-        if self._node is not None:
-            figures += metrics_of(self._node, is_cut_off=METADATA in failing)
+        if self.node is not None:
+            figures += metrics_of(self.node, is_cut_off=METADATA in failing)
         return figures

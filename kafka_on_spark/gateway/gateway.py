@@ -1,0 +1,499 @@
+"""What a gateway answers: which topics there are, and appends and fetches of their records.
+
+A client sees gateways where Kafka has brokers, and this one leads every partition.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from ipaddress import ip_address
+from typing import Any, Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    FencedLeaderEpochError,
+    InvalidRequestError,
+    InvalidRequiredAcksError,
+    KafkaOnSparkError,
+    OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.console.http_server import listening
+from kafka_on_spark.gateway import wire
+from kafka_on_spark.gateway.appends import Appended, Appends, Waiting
+from kafka_on_spark.gateway.fetches import Fetches
+from kafka_on_spark.gateway.group_answers import GroupAnswers
+from kafka_on_spark.gateway.groups import Groups
+from kafka_on_spark.gateway.producers import new_producer
+from kafka_on_spark.gateway.server import Server
+from kafka_on_spark.gateway.wire import Request, answer_bytes, code_of, schema_of
+from kafka_on_spark.log.reading import FoundOffset, look_up_offset, read_timestamps
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.metadata_service import CommitWait
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.node.node import Node
+from kafka_on_spark.store.deadlines import DaemonThreads
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+GATEWAY_ID: Final = 1_000_000
+"""Gateways have ids from here on: those of brokers, which a client sees as replicas, are lower."""
+
+THREADS: Final = 32
+"""Fetches and questions that are answered at one time."""
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+MAX_TIMESTAMP: Final = -3
+"""Times that stand for places in a log. Source: ListOffsetsRequest."""
+
+NONE: Final = ErrorCode.none
+AT_ONCE: Final = timedelta()
+
+
+def listening_at(given: str) -> socket.socket:
+    """Return a socket that listens at HOST:PORT, of this machine alone.
+
+    Raises:
+        InvalidRequestError: The address is none, is another machine's, or can't be had.
+    """
+    host, _, port = given.rpartition(":")
+    host = host.strip("[]")
+    try:
+        is_local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_local = False
+    if not is_local or not port.isdecimal():
+        raise InvalidRequestError(
+            f"--kafka can't be {given!r}: give an address of this machine alone, such as"
+            " 127.0.0.1:9092, since whoever reaches it may read and append everything"
+        )
+    return listening(host, int(port), what="the gateway's port", options="--kafka")
+
+
+class Gateway:
+    """Answers Kafka's clients at an address, from `begin` to `end`."""
+
+    def __init__(self, node: Node, taken: socket.socket) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self.host, self.port = taken.getsockname()[:2]
+        self._server = Server(taken, self._answer)
+        self._loop = self._server.loop
+        self._threads = DaemonThreads(THREADS, "gateway")
+        self._appends = Appends(node, self._wake)
+        self._fetches = Fetches(node)
+        self._news = asyncio.Event()
+        self._ended = threading.Event()
+        self._following = threading.Thread(target=self._follow, name="gateway-news", daemon=True)
+        self._answers: dict[int, Callable[[Request], Any]] = {
+            wire.API_VERSIONS: self._api_versions,
+            wire.METADATA: self._describe,
+            wire.PRODUCE: self._produce,
+            wire.FETCH: self._fetch,
+            wire.LIST_OFFSETS: self._list_offsets,
+            wire.INIT_PRODUCER_ID: self._init_producer,
+        }
+        self._groups = Groups(node)
+        place = (GATEWAY_ID, self.host, self.port)
+        self._blocking = GroupAnswers(self._groups, node.metadata, place).answers
+
+    def begin(self) -> None:
+        """Answer clients from now on, in threads."""
+        self._metadata.catch_up()
+        self._groups.begin()
+        self._following.start()
+        self._server.begin()
+
+    def end(self, timeout_s: float = 5.0) -> None:
+        """Hang up. What was not answered is appended, or not: clients try again."""
+        self._ended.set()
+        self._groups.end()
+        self._server.end(timeout_s)
+        self._appends.close()
+        self._threads.shutdown(wait=False)
+
+    # What is new
+
+    def _follow(self) -> None:
+        """Look for commits of other processes, and wake those that wait for records."""
+        wait, is_failing = CommitWait(self._metadata, self._node.clock), False
+        seen = self._metadata.image.offset
+        while not self._ended.is_set():
+            try:
+                image = wait.wait(seen, 1_000, self._ended.is_set)
+            except ClusterClosedError:
+                return
+            except KafkaOnSparkError as error:
+                if not is_failing:
+                    log.warning("the gateway can't read the metadata, and tries again: %s", error)
+                is_failing = True
+                self._ended.wait(1.0)
+                continue
+            is_failing = False
+            if image.offset != seen:
+                seen = image.offset
+                self._wake()
+
+    def _wake(self) -> None:
+        def wake() -> None:
+            news, self._news = self._news, asyncio.Event()
+            news.set()
+
+        with suppress(RuntimeError):  # the gateway has ended
+            self._loop.call_soon_threadsafe(wake)
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._threads.submit(call))
+
+    # Requests
+
+    async def _answer(self, request: Request) -> bytes | None:
+        blocking = self._blocking.get(request.api_key)
+        if blocking is not None:
+            answer = await self._in_thread(partial(blocking, request))
+        else:
+            answer = await self._answers[request.api_key](request)
+        return None if answer is None else answer_bytes(request, answer)
+
+    async def _api_versions(self, request: Request) -> Any:
+        if request.body is None:  # Source: KIP-511
+            request = request._replace(version=0)
+            code = ErrorCode.unsupported_version
+        else:
+            code = NONE
+        types = schema_of(request)
+        keys = tuple(
+            types.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+            for key, (lowest, highest) in wire.SUPPORTED.items()
+        )
+        more = {"throttle_time": AT_ONCE} if request.version >= 1 else {}
+        return types.ApiVersionsResponse(error_code=code, api_keys=keys, **more)
+
+    async def _describe(self, request: Request) -> Any:
+        asked = request.body.topics
+        image = self._metadata.image
+        if asked and not all(_topic_asked(image, each) for each in asked):
+            image = await self._in_thread(self._metadata.catch_up)
+        types, version = schema_of(request), request.version
+        if asked is None or (version == 0 and not asked):
+            topics = [_topic(types, version, each, None) for each in image.topics.values()]
+        else:
+            topics = [_topic(types, version, _topic_asked(image, each), each) for each in asked]
+        rack = {"rack": None} if version >= 1 else {}
+        me = types.MetadataResponseBroker(
+            node_id=GATEWAY_ID, host=self.host, port=self.port, **rack
+        )
+        more: dict[str, Any] = {"controller_id": GATEWAY_ID} if version >= 1 else {}
+        if version >= 2:
+            more["cluster_id"] = image.cluster_id
+        if version >= 3:
+            more["throttle_time"] = AT_ONCE
+        return types.MetadataResponse(brokers=(me,), topics=tuple(topics), **more)
+
+    def _partition(
+        self, image: MetadataImage, topic: str, number: int
+    ) -> tuple[PartitionKey, PartitionRegistration]:
+        known = image.topic(topic)
+        if number not in known.partitions:
+            raise UnknownTopicOrPartitionError(f"topic {topic!r} has no partition {number}")
+        return PartitionKey(known.topic_id, number), known.partitions[number]
+
+    # Appends
+
+    async def _produce(self, request: Request) -> Any:
+        body = request.body
+        timeout_ms = max(int(body.timeout / timedelta(milliseconds=1)), 1)
+        waiting: list[tuple[str, int, asyncio.Future[Appended]]] = []
+        for topic in body.topic_data:
+            parts = []
+            for data in topic.partition_data:
+                answered: asyncio.Future[Appended] = self._loop.create_future()
+                waiting.append((topic.name, data.index, answered))
+                refusal = _refusal(body, self._metadata.image)
+                if refusal is not None:
+                    answered.set_result(Appended(error=refusal))
+                    continue
+                answer = partial(self._set, answered)
+                content = bytes(data.records or b"")
+                parts.append(Waiting(data.index, content, body.acks, timeout_ms, answer))
+            if parts:
+                self._appends.add(topic.name, parts)
+        if body.acks == 0:
+            return None
+        types = schema_of(request)
+        topics: dict[str, list[Any]] = {}
+        for name, number, answered in waiting:
+            appended = await answered
+            topics.setdefault(name, []).append(_produced(types, request.version, number, appended))
+        return types.ProduceResponse(
+            responses=tuple(
+                types.TopicProduceResponse(name=name, partition_responses=tuple(parts))
+                for name, parts in topics.items()
+            ),
+            throttle_time=AT_ONCE,
+        )
+
+    def _set(self, answered: "asyncio.Future[Appended]", appended: Appended) -> None:
+        def set_result() -> None:
+            if not answered.done():
+                answered.set_result(appended)
+
+        with suppress(RuntimeError):  # the gateway has ended
+            self._loop.call_soon_threadsafe(set_result)
+
+    async def _init_producer(self, request: Request) -> Any:
+        body, found, code = request.body, -1, NONE
+        if body.transactional_id is not None:
+            code = ErrorCode.transactional_id_authorization_failed  # which no client tries again
+        elif getattr(body, "producer_id", -1) >= 0:
+            code = ErrorCode.invalid_request
+        else:
+            try:
+                found = await self._in_thread(partial(new_producer, self._node))
+            except KafkaOnSparkError as error:
+                code = code_of(error)
+        return schema_of(request).InitProducerIdResponse(
+            throttle_time=AT_ONCE,
+            error_code=code,
+            producer_id=found,
+            producer_epoch=0 if code == NONE else -1,
+        )
+
+    # Fetches
+
+    async def _fetch(self, request: Request) -> Any:
+        body, types = request.body, schema_of(request)
+        end = self._loop.time() + body.max_wait.total_seconds()
+        while True:
+            news = self._news
+            found, size, is_final = await self._in_thread(partial(self._read, request, types))
+            left = end - self._loop.time()
+            if is_final or size >= body.min_bytes or left <= 0:
+                break
+            try:
+                async with asyncio.timeout(left):
+                    await news.wait()
+            except TimeoutError:
+                continue
+        more = {"error_code": NONE, "session_id": 0} if request.version >= 7 else {}
+        return types.FetchResponse(throttle_time=AT_ONCE, responses=found, **more)
+
+    def _read(self, request: Request, types: Any) -> tuple[tuple[Any, ...], int, bool]:
+        """Return the answers of a fetch's partitions, how many bytes they have, and whether there
+        is no sense in waiting for more."""
+        body, image = request.body, self._metadata.image
+        room, size, is_final = body.max_bytes, 0, False
+        rack = getattr(body, "rack_id", "") or None
+        topics = []
+        for topic in body.topics:
+            parts = []
+            for asked in topic.partitions:
+                content, partition, error = b"", None, None
+                try:
+                    image, key = self._current(image, topic.topic, asked)
+                    partition = image.topics[key.topic_id].partitions[key.partition]
+                    if room > 0 or not size:
+                        most = min(room, asked.partition_max_bytes)
+                        content = self._fetches.fetch(
+                            image, key, asked.fetch_offset, bytes_max=most, rack=rack
+                        )
+                except KafkaOnSparkError as raised:
+                    error, is_final = raised, True
+                size += len(content)
+                room -= len(content)
+                parts.append(
+                    _fetched(types, request.version, asked.partition, partition, content, error)
+                )
+            topics.append(types.FetchableTopicResponse(topic=topic.topic, partitions=tuple(parts)))
+        return tuple(topics), size, is_final
+
+    def _current(
+        self, image: MetadataImage, topic: str, asked: Any
+    ) -> tuple[MetadataImage, PartitionKey]:
+        """Return the partition that is asked for, and the image to read it by: the newest, if by
+        this one it is not there, or not there yet.
+
+        Raises:
+            UnknownTopicOrPartitionError, OffsetOutOfRangeError: It is not.
+            FencedLeaderEpochError, UnknownLeaderEpochError: The client knows of an older leadership
+                or of one that is not known. Source: KIP-320.
+        """
+        offset, epoch = asked.fetch_offset, getattr(asked, "current_leader_epoch", -1)
+        for newest in (image, None):
+            image = newest or self._metadata.catch_up()
+            try:
+                key, partition = self._partition(image, topic, asked.partition)
+            except UnknownTopicOrPartitionError:
+                if newest is None:
+                    raise
+                continue
+            is_there = partition.log_start_offset <= offset <= partition.high_watermark
+            if is_there and epoch <= partition.leader_epoch:
+                break
+        if -1 < epoch < partition.leader_epoch:
+            raise FencedLeaderEpochError("the client knows an older leadership")
+        if epoch > partition.leader_epoch:
+            raise UnknownLeaderEpochError("the client knows of a leadership that is not known")
+        if not partition.log_start_offset <= offset <= partition.known_log_end:
+            raise OffsetOutOfRangeError(f"offset {offset} is not in the log")
+        return image, key
+
+    # Offsets
+
+    async def _list_offsets(self, request: Request) -> Any:
+        return await self._in_thread(partial(self._offsets, request))
+
+    def _offsets(self, request: Request) -> Any:
+        types, version = schema_of(request), request.version
+        image = self._metadata.catch_up()
+        topics = []
+        more: dict[str, Any]
+        for topic in request.body.topics:
+            parts = []
+            for asked in topic.partitions:
+                offset, time_ms, code, epoch = -1, -1, NONE, -1
+                try:
+                    key, partition = self._partition(image, topic.name, asked.partition_index)
+                    epoch = int(partition.leader_epoch)
+                    if asked.timestamp == EARLIEST:
+                        offset = int(partition.log_start_offset)
+                    elif asked.timestamp == LATEST:
+                        offset = int(partition.high_watermark)
+                    elif asked.timestamp < MAX_TIMESTAMP:
+                        code = ErrorCode.unsupported_version
+                    elif found := self._at(image, key, asked.timestamp):
+                        assert found.timestamp_us is not None, "a record was asked for"
+                        offset, time_ms = int(found.offset), found.timestamp_us // 1000
+                except KafkaOnSparkError as error:
+                    code = code_of(error)
+                more = {"leader_epoch": epoch} if version >= 4 else {}
+                parts.append(
+                    types.ListOffsetsPartitionResponse(
+                        partition_index=asked.partition_index,
+                        error_code=code,
+                        timestamp=time_ms,
+                        offset=offset,
+                        **more,
+                    )
+                )
+            topics.append(types.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(parts)))
+        more = {"throttle_time": AT_ONCE} if version >= 2 else {}
+        return types.ListOffsetsResponse(topics=tuple(topics), **more)
+
+    def _at(self, image: MetadataImage, key: PartitionKey, time_ms: int) -> FoundOffset | None:
+        return look_up_offset(
+            image,
+            image,
+            key,
+            None if time_ms == MAX_TIMESTAMP else time_ms * 1000,
+            replicas=self._node.replicas,
+            read_timestamps=partial(read_timestamps, options=self._node.options),
+        )
+
+
+def _refusal(body: Any, image: MetadataImage) -> KafkaOnSparkError | None:
+    """Return why nothing of a produce request is taken, or None."""
+    if body.acks not in (-1, 0, 1):
+        return InvalidRequiredAcksError(f"acks={body.acks} is not allowed: give 0, 1 or all")
+    return None
+
+
+def _topic_asked(image: MetadataImage, asked: Any) -> TopicImage | None:
+    """Return the topic that a metadata request names, by name or by id."""
+    if asked.name is not None:
+        topic_id = image.topic_ids.get(asked.name)
+    else:
+        topic_id = next((each for each in image.topics if uuid.UUID(each) == asked.topic_id), None)
+    return None if topic_id is None else image.topics.get(topic_id)
+
+
+def _topic(types: Any, version: int, topic: TopicImage | None, asked: Any) -> Any:
+    more: dict[str, Any] = {}
+    if topic is None:
+        code = ErrorCode.unknown_topic_or_partition
+        if asked.name is None:
+            code = ErrorCode.unknown_topic_id
+        name = asked.name
+        if version >= 10:
+            more["topic_id"] = asked.topic_id
+        return types.MetadataResponseTopic(error_code=code, name=name, partitions=(), **more)
+    if version >= 10:
+        more["topic_id"] = uuid.UUID(topic.topic_id)
+    partitions = tuple(
+        _described(types, version, number, each) for number, each in topic.partitions.items()
+    )
+    return types.MetadataResponseTopic(
+        error_code=NONE, name=topic.name, partitions=partitions, **more
+    )
+
+
+def _described(types: Any, version: int, number: int, partition: PartitionRegistration) -> Any:
+    more: dict[str, Any] = {}
+    if version >= 5:
+        more["offline_replicas"] = ()
+    if version >= 7:
+        more["leader_epoch"] = int(partition.leader_epoch)
+    return types.MetadataResponsePartition(
+        error_code=NONE,
+        partition_index=number,
+        leader_id=GATEWAY_ID,
+        replica_nodes=_ids(partition.replicas),
+        isr_nodes=_ids(sorted(partition.isr)),
+        **more,
+    )
+
+
+def _ids(broker_ids: Iterable[int]) -> tuple[int, ...]:
+    return tuple(int(each) for each in broker_ids)
+
+
+def _produced(types: Any, version: int, number: int, appended: Appended) -> Any:
+    error, time_ms = appended.error, appended.time_ms
+    more: dict[str, Any] = {}
+    if version >= 8:
+        more = {"record_errors": (), "error_message": None if error is None else str(error)}
+    return types.PartitionProduceResponse(
+        index=number,
+        error_code=NONE if error is None else code_of(error),
+        base_offset=appended.base_offset,
+        log_append_time=None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC),
+        **more,
+    )
+
+
+def _fetched(
+    types: Any,
+    version: int,
+    number: int,
+    partition: PartitionRegistration | None,
+    content: bytes,
+    error: KafkaOnSparkError | None,
+) -> Any:
+    mark = -1 if partition is None else int(partition.high_watermark)
+    more: dict[str, Any] = {}
+    if version >= 5:
+        more["log_start_offset"] = -1 if partition is None else int(partition.log_start_offset)
+    if version >= 11:
+        more["preferred_read_replica"] = -1
+    return types.PartitionData(
+        partition_index=number,
+        error_code=NONE if error is None else code_of(error),
+        high_watermark=mark,
+        last_stable_offset=mark,
+        aborted_transactions=None,
+        records=content,
+        **more,
+    )

@@ -1,0 +1,254 @@
+"""Answers to requests of groups' members, and about groups' offsets."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from kafka_on_spark.base.errors import KafkaOnSparkError, StaleMemberEpochError
+from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.gateway import wire
+from kafka_on_spark.gateway.groups import CONSUMER, Groups
+from kafka_on_spark.gateway.wire import RefusedError, Request, code_of, schema_of
+from kafka_on_spark.metadata.image import MetadataImage, key_of
+from kafka_on_spark.metadata.metadata_service import MetadataService
+from kafka_on_spark.metadata.records import MemberClient
+
+NONE: Final = ErrorCode.none
+MS: Final = timedelta(milliseconds=1)
+GROUP: Final = 0
+"""The kind of a coordinator's key; the others are of transactions, and of share groups."""
+
+
+class GroupAnswers:
+    """Answers by what `groups` decides. `place`: the gateway's id, host and port: any gateway
+    coordinates any group."""
+
+    def __init__(
+        self, groups: Groups, metadata: MetadataService, place: tuple[int, str, int]
+    ) -> None:
+        self._groups = groups
+        self._metadata = metadata
+        self._place = place
+        self.answers: dict[int, Callable[[Request], Any]] = {
+            wire.FIND_COORDINATOR: self._find_coordinator,
+            wire.JOIN_GROUP: self._join,
+            wire.SYNC_GROUP: self._sync,
+            wire.HEARTBEAT: self._heartbeat,
+            wire.LEAVE_GROUP: self._leave,
+            wire.OFFSET_COMMIT: self._commit,
+            wire.OFFSET_FETCH: self._fetch,
+        }
+
+    def _find_coordinator(self, request: Request) -> Any:
+        body, types, version = request.body, schema_of(request), request.version
+        code, place = NONE, self._place
+        if getattr(body, "key_type", GROUP) != GROUP:
+            code, place = ErrorCode.transactional_id_authorization_failed, (-1, "", -1)
+        node_id, host, port = place
+        where = {"error_code": code, "node_id": node_id, "host": host, "port": port}
+        if version >= 1:
+            where["error_message"] = None
+        if version < 4:
+            return types.FindCoordinatorResponse(**_throttled(version, 1), **where)
+        return types.FindCoordinatorResponse(
+            **_throttled(version, 1),
+            coordinators=tuple(
+                types.Coordinator(key=key, **where) for key in body.coordinator_keys
+            ),
+        )
+
+    def _join(self, request: Request) -> Any:
+        body, version = request.body, request.version
+        protocols = [(each.name, bytes(each.metadata)) for each in body.protocols]
+        code, member_id, generation, name = NONE, body.member_id, -1, ""
+        try:
+            member_id, generation = self._groups.join(
+                body.group_id,
+                body.member_id,
+                protocols,
+                protocol_type=body.protocol_type,
+                instance_id=getattr(body, "group_instance_id", None),
+                session_ms=int(body.session_timeout / MS),
+                client=MemberClient(request.client_id, request.host),
+            )
+            name = protocols[0][0]
+        except (KafkaOnSparkError, RefusedError) as error:
+            code = code_of(error)
+        more: dict[str, Any] = {"protocol_type": CONSUMER} if version >= 7 else {}
+        return schema_of(request).JoinGroupResponse(
+            **_throttled(version, 2),
+            error_code=code,
+            generation_id=generation,
+            protocol_name=name,
+            leader="",
+            member_id=member_id,
+            members=(),
+            **more,
+        )
+
+    def _sync(self, request: Request) -> Any:
+        body, version = request.body, request.version
+        code, part = NONE, b""
+        try:
+            part = self._groups.sync(
+                body.group_id, body.generation_id, body.member_id, _instance(body)
+            )
+        except (KafkaOnSparkError, RefusedError) as error:
+            code = code_of(error)
+        more: dict[str, Any] = {}
+        if version >= 5:
+            more = {"protocol_type": CONSUMER, "protocol_name": body.protocol_name}
+        return schema_of(request).SyncGroupResponse(
+            **_throttled(version, 1), error_code=code, assignment=part, **more
+        )
+
+    def _heartbeat(self, request: Request) -> Any:
+        body, code = request.body, NONE
+        try:
+            self._groups.heartbeat(
+                body.group_id, body.generation_id, body.member_id, _instance(body)
+            )
+        except (KafkaOnSparkError, RefusedError) as error:
+            code = code_of(error)
+        return schema_of(request).HeartbeatResponse(
+            **_throttled(request.version, 1), error_code=code
+        )
+
+    def _leave(self, request: Request) -> Any:
+        body, types, version = request.body, schema_of(request), request.version
+        codes = [
+            (each, self._left(body.group_id, each.member_id, _instance(each)))
+            for each in (body.members if version >= 3 else (body,))
+        ]
+        if version < 3:
+            return types.LeaveGroupResponse(**_throttled(version, 1), error_code=codes[0][1])
+        members = tuple(
+            types.MemberResponse(
+                member_id=each.member_id, group_instance_id=_instance(each), error_code=code
+            )
+            for each, code in codes
+        )
+        return types.LeaveGroupResponse(**_throttled(version, 1), error_code=NONE, members=members)
+
+    def _left(self, group: str, member_id: str, instance_id: str | None) -> ErrorCode:
+        try:
+            self._groups.leave(group, member_id, instance_id)
+        except (KafkaOnSparkError, RefusedError) as error:
+            return code_of(error)
+        return NONE
+
+    def _commit(self, request: Request) -> Any:
+        body, types = request.body, schema_of(request)
+        image, offsets, unknown = self._metadata.image, dict[PartitionKey, int](), set[Any]()
+        for topic in body.topics:
+            for each in topic.partitions:
+                key = _key(image, topic.name, each.partition_index)
+                if key is None:
+                    unknown.add((topic.name, each.partition_index))
+                else:
+                    offsets[key] = each.committed_offset
+        code = NONE
+        try:
+            self._groups.commit(
+                body.group_id,
+                body.generation_id_or_member_epoch,
+                body.member_id,
+                _instance(body),
+                offsets,
+            )
+        except StaleMemberEpochError:
+            code = ErrorCode.illegal_generation  # as the classic protocol has it
+        except (KafkaOnSparkError, RefusedError) as error:
+            code = code_of(error)
+
+        def code_at(name: str, number: int) -> ErrorCode:
+            return ErrorCode.unknown_topic_or_partition if (name, number) in unknown else code
+
+        topics = tuple(
+            types.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    types.OffsetCommitResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=code_at(topic.name, each.partition_index),
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in body.topics
+        )
+        return types.OffsetCommitResponse(**_throttled(request.version, 3), topics=topics)
+
+    def _fetch(self, request: Request) -> Any:
+        body, types, version = request.body, schema_of(request), request.version
+        code, image = NONE, self._metadata.image
+        try:
+            image = self._metadata.catch_up()  # an older offset would send a consumer back
+        except KafkaOnSparkError as error:
+            code = code_of(error)
+        more = _throttled(version, 3)
+        if version >= 8:
+            groups = tuple(
+                types.OffsetFetchResponseGroup(
+                    group_id=each.group_id,
+                    topics=_offsets(types, version, image, each.group_id, each.topics),
+                    error_code=code,
+                )
+                for each in body.groups
+            )
+            return types.OffsetFetchResponse(**more, groups=groups)
+        if version >= 2:
+            more["error_code"] = code
+        topics = _offsets(types, version, image, body.group_id, body.topics)
+        return types.OffsetFetchResponse(**more, topics=topics)
+
+
+def _throttled(version: int, first: int) -> dict[str, Any]:
+    return {"throttle_time": timedelta()} if version >= first else {}
+
+
+def _instance(given: Any) -> str | None:
+    found: str | None = getattr(given, "group_instance_id", None)
+    return found
+
+
+def _key(image: MetadataImage, topic: str, number: int) -> PartitionKey | None:
+    try:
+        return key_of(image, (topic, number))
+    except KafkaOnSparkError:
+        return None
+
+
+def _offsets(
+    types: Any, version: int, image: MetadataImage, group: str, asked: Any
+) -> tuple[Any, ...]:
+    """Return the offsets of a group in the partitions that are asked for, or (None) in all."""
+    numbers: dict[str, list[int]] = {}
+    if asked is None:
+        for name, key in image.group_offsets:
+            if name == group and key.topic_id in image.topics:
+                numbers.setdefault(image.topics[key.topic_id].name, []).append(key.partition)
+    else:
+        numbers = {each.name: list(each.partition_indexes) for each in asked}
+    suffix = "s" if version >= 8 else ""
+    make_partition = getattr(types, f"OffsetFetchResponsePartition{suffix}")
+    make_topic = getattr(types, f"OffsetFetchResponseTopic{suffix}")
+
+    def one(name: str, number: int) -> Any:
+        key = _key(image, name, number)
+        saved = None if key is None else image.group_offsets.get((group, key))
+        more = {"committed_leader_epoch": -1} if version >= 5 else {}
+        return make_partition(
+            partition_index=number,
+            committed_offset=-1 if saved is None else int(saved.offset),
+            metadata="",
+            error_code=NONE,
+            **more,
+        )
+
+    return tuple(
+        make_topic(name=name, partitions=tuple(one(name, each) for each in of_topic))
+        for name, of_topic in numbers.items()
+    )

@@ -1,0 +1,351 @@
+"""Members of groups that speak Kafka's classic protocol, in the cluster's own groups.
+
+A group's partitions are shared out as ever, by the cluster and by no member. So a client that joins
+is told that somebody else leads, and gets its part by SyncGroup; its generation is the member's
+epoch. Where its part is to change, a heartbeat says REBALANCE_IN_PROGRESS, and it joins again with
+what it still reads: nothing, if its assignor is an eager one. Each answer follows the commit that
+it tells, and any gateway may give it: only when a member was heard is not in the log, and one that
+takes over gives each member a whole session.
+
+Source: GroupMetadataManager.classicGroupJoinToConsumerGroup, and those of SyncGroup, Heartbeat.
+"""
+
+import logging
+import struct
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kio.index import load_entity_module
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
+from kafka_on_spark.base.ids import NO_EPOCH, GroupEpoch, MemberId, PartitionKey
+from kafka_on_spark.gateway.wire import RefusedError
+from kafka_on_spark.groups.liveness import Liveness
+from kafka_on_spark.groups.membership import (
+    fence,
+    follow_target,
+    is_to_share,
+    join,
+    leave,
+    share_out,
+    subscribe,
+)
+from kafka_on_spark.groups.offsets import Membership, check_group, save_offsets
+from kafka_on_spark.metadata.image import ConsumerGroup, Decide, GroupMember, MetadataImage
+from kafka_on_spark.metadata.records import MemberClient
+from kafka_on_spark.node.node import Node, heartbeats
+from kafka_on_spark.store.deadlines import WakingClock
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CONSUMER: Final = "consumer"
+"""The type of a protocol by which partitions are shared out; others, as of Connect, are not."""
+
+SHARE_MS: Final = 1_000
+"""As long are two targets of a group apart. Source: group.consumer.assignment.interval.ms."""
+
+LOOK_S: Final = 0.5
+"""How often it is looked for members that are to beat, or are silent."""
+
+_SUBSCRIPTION_MAX: Final = 3
+_ASSIGNMENT: Final = 0
+
+
+class Joined(NamedTuple):
+    """A member's id and generation."""
+
+    member_id: MemberId
+    generation: GroupEpoch
+
+
+@dataclass(slots=True)
+class _Heard:
+    """A member of which a client is connected, or was: when it was heard, by the clock of its
+    liveness, and for how long it may be silent."""
+
+    liveness: Liveness
+    at_ms: int
+    session_ms: int
+    beat_at_ms: int = 0
+
+
+class Groups:
+    """The members whose clients a gateway hears. Threads may share it; calls block."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metadata = node.metadata
+        self._clock = WakingClock()
+        self._lock = threading.Lock()
+        self._heard: dict[tuple[str, MemberId], _Heard] = {}
+        self._shared_at_ms: dict[str, int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gateway-groups", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    # Requests
+
+    def join(
+        self,
+        group: str,
+        member_id: str,
+        protocols: Sequence[tuple[str, bytes]],
+        *,
+        protocol_type: str,
+        instance_id: str | None,
+        session_ms: int,
+        client: MemberClient,
+    ) -> Joined:
+        """Have a client become a member, or follow what was shared out; return its generation."""
+        check_group(group)
+        if protocol_type != CONSUMER or not protocols:
+            raise RefusedError(ErrorCode.inconsistent_group_protocol)
+        subscription = _subscription(protocols[0][1])
+        topics = sorted(set(subscription.topics))
+        me = MemberId(member_id or f"{client.client_id or CONSUMER}-{self._node.ids.new_uuid()}")
+        known = self._metadata.catch_up().consumer_groups.get(group)
+        if member_id:
+            _member(known, me, instance_id)
+        elif before := None if known is None else known.with_instance(instance_id):
+            # A static member that was restarted takes its place at once. Source: KIP-345.
+            self._submit(lambda image: leave(image, group, before.member_id, 0, returns=True))
+            self._forget(group, before.member_id)
+        self._hear(group, me, session_ms, instance_id)
+        self._submit(
+            lambda image: join(
+                image, group, member_id=me, topics=topics, instance_id=instance_id, client=client
+            )
+        )
+        self._submit(lambda image: subscribe(image, group, me, topics))
+        self._share(group)
+        held = {
+            PartitionKey(topic_id, number)
+            for each in getattr(subscription, "owned_partitions", ())
+            if (topic_id := self._metadata.image.topic_ids.get(each.topic)) is not None
+            for number in each.partitions
+        }
+        now_ms = self._node.clock.now_ms()
+
+        def follow(image: MetadataImage) -> Any:
+            epoch = _member(image.consumer_groups.get(group), me, instance_id).member_epoch
+            return follow_target(
+                image,
+                group,
+                Membership(me, epoch),
+                held=held,
+                processed={},
+                begins_at=None,
+                now_ms=now_ms,
+            )
+
+        self._submit(follow)
+        member = _member(self._metadata.image.consumer_groups.get(group), me, instance_id)
+        return Joined(me, member.member_epoch)
+
+    def sync(self, group: str, generation: int, member_id: str, instance_id: str | None) -> bytes:
+        """Return the part of a member, encoded."""
+        _, member = self._me(group, generation, member_id, instance_id)
+        return _assignment(self._metadata.image, member.owned & member.target)
+
+    def heartbeat(
+        self, group: str, generation: int, member_id: str, instance_id: str | None
+    ) -> None:
+        """Hear a member. RefusedError: it is to join again, or is a member no more."""
+        known, _ = self._me(group, generation, member_id, instance_id)
+        if is_to_share(self._metadata.image, known):
+            self._share(group)
+        known, member = self._me(group, generation, member_id, instance_id)
+        others = (each.owned for each in known.members.values() if each is not member)
+        free = member.target.difference(member.owned, *others)
+        if free or member.to_give_up or member.member_epoch != known.target_epoch:
+            raise RefusedError(ErrorCode.rebalance_in_progress)
+
+    def leave(self, group: str, member_id: str, instance_id: str | None) -> None:
+        """Have a member leave; a static one is named by its instance alone."""
+        known = self._metadata.catch_up().consumer_groups.get(group)
+        if known is not None and instance_id is not None and not member_id:
+            static = known.with_instance(instance_id)
+            member_id = "" if static is None else static.member_id
+        me = _member(known, MemberId(member_id), instance_id).member_id
+        now_ms = self._node.clock.now_ms()
+        self._submit(lambda image: leave(image, group, me, now_ms))
+        self._forget(group, me)
+
+    def commit(
+        self,
+        group: str,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        offsets: Mapping[PartitionKey, int],
+    ) -> None:
+        """Save offsets of a member; or of a client that is none, while the group has no members."""
+        check_group(group)
+        membership = None
+        if generation >= 0 or member_id:
+            _, member = self._me(group, generation, member_id, instance_id)
+            membership = Membership(member.member_id, member.member_epoch)
+        now_ms = self._node.clock.now_ms()
+        self._submit(lambda image: save_offsets(image, group, offsets, membership, now_ms))
+
+    # Members
+
+    def _me(
+        self, group: str, generation: int, member_id: str, instance_id: str | None
+    ) -> tuple[ConsumerGroup, GroupMember]:
+        """Hear a member; return its group and itself, by the newest image if it is not there by
+        this one, or is further than that."""
+        me, image = MemberId(member_id), self._metadata.image
+        for newest in (image, None):
+            known = (newest or self._metadata.catch_up()).consumer_groups.get(group)
+            found = None if known is None else known.members.get(me)
+            if found is not None and found.member_epoch == generation:
+                break
+        member = _member(known, me, instance_id)
+        assert known is not None, "it has the member"
+        self._hear(group, me, None, instance_id)
+        if member.member_epoch != generation:
+            raise RefusedError(ErrorCode.illegal_generation)
+        return known, member
+
+    def _hear(
+        self, group: str, me: MemberId, session_ms: int | None, instance_id: str | None
+    ) -> None:
+        """Note that a member lives; beat for it, if that was not done yet. `session_ms`: None: as
+        it has said, or of the cluster."""
+        with self._lock:
+            heard = self._heard.get((group, me))
+            if heard is not None:
+                heard.at_ms = self._clock.monotonic_ms()
+                heard.session_ms = session_ms or heard.session_ms
+                return
+            liveness = Liveness(
+                self._metadata,
+                self._node.part(heartbeats),
+                self._clock,
+                group=group,
+                max_poll_interval_ms=2**31,
+                timeout_ms=self._node.timeout_ms,
+                new_id=self._node.ids.new_uuid,
+            )
+            heard = _Heard(liveness, self._clock.monotonic_ms(), session_ms or liveness.session_ms)
+            self._heard[group, me] = heard
+        liveness.begin(me, instance_id)
+
+    def _forget(self, group: str, me: MemberId) -> None:
+        with self._lock:
+            heard = self._heard.pop((group, me), None)
+        if heard is not None:
+            heard.liveness.end()
+
+    def _share(self, group: str) -> None:
+        """Have a group's partitions shared out, if they are to be: of many members that come at
+        once few wait for a target of their own."""
+        while not self._ended.is_set():
+            image = self._metadata.catch_up()
+            known = image.consumer_groups.get(group)
+            if known is None or not is_to_share(image, known):
+                return
+            now_ms = self._clock.monotonic_ms()
+            due_ms = self._shared_at_ms.get(group, now_ms - SHARE_MS) + SHARE_MS
+            if known.target_epoch == NO_EPOCH or now_ms >= due_ms:
+                self._shared_at_ms[group] = now_ms
+                self._submit(lambda newest: share_out(newest, group))
+                return
+            self._ended.wait(min(due_ms - now_ms, SHARE_MS / 10) / 1000)
+
+    def _submit(self, decide: Decide[T]) -> T:
+        return self._metadata.submit(decide, timeout_ms=self._node.timeout_ms)
+
+    # Who lives
+
+    def _run(self) -> None:
+        while not self._ended.wait(LOOK_S):
+            with self._lock:
+                heard = list(self._heard.items())
+            for (group, me), each in heard:
+                try:
+                    self._look(group, me, each)
+                except ClusterClosedError:
+                    return
+                except KafkaOnSparkError as error:
+                    log.warning("member %s of group %r: %s", me, group, error)
+                except Exception:
+                    log.exception("member %s of group %r could not be looked after", me, group)
+
+    def _look(self, group: str, me: MemberId, heard: _Heard) -> None:
+        """Beat for a member that is heard, and check those behind it; fence one that is silent."""
+        now_ms = self._clock.monotonic_ms()
+        silent_ms = now_ms - heard.at_ms
+        if silent_ms > heard.session_ms:
+            time_ms = self._node.clock.now_ms()
+            self._submit(lambda image: fence(image, group, {me: silent_ms}, time_ms))
+            self._forget(group, me)
+            log.warning("member %s of group %r was not heard for %d ms", me, group, silent_ms)
+        elif now_ms >= heard.beat_at_ms:
+            heard.beat_at_ms = now_ms + heard.liveness.interval_ms
+            heard.liveness.polled_at_ms = now_ms
+            heard.liveness.beat()
+            heard.liveness.check()
+
+
+def _member(known: ConsumerGroup | None, me: MemberId, instance_id: str | None) -> GroupMember:
+    """Return a member. RefusedError: there is none of that id, or its place is another's."""
+    member = None if known is None else known.members.get(me)
+    static = None if known is None else known.with_instance(instance_id)
+    if static is not None and static is not member:
+        raise RefusedError(ErrorCode.fenced_instance_id)
+    if member is None:
+        raise RefusedError(ErrorCode.unknown_member_id)
+    return member
+
+
+# What members say of themselves, and are told
+
+
+@cache
+def _schema(name: str, version: int) -> Any:
+    return load_entity_module(name, version, EntityType.data)
+
+
+def _subscription(content: bytes) -> Any:
+    """Return what a consumer says when it joins. Source: ConsumerProtocol."""
+    try:
+        [version] = struct.unpack_from(">h", content)
+        types = _schema("consumer_protocol_subscription", min(version, _SUBSCRIPTION_MAX))
+        found, _ = entity_reader(types.ConsumerProtocolSubscription)(content, 2)
+    except Exception as error:  # whatever bytes a client sends
+        raise RefusedError(ErrorCode.inconsistent_group_protocol) from error
+    return found
+
+
+def _assignment(image: MetadataImage, keys: Iterable[PartitionKey]) -> bytes:
+    types = _schema("consumer_protocol_assignment", _ASSIGNMENT)
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for key in sorted(keys):
+        if key.topic_id in image.topics:
+            numbers[image.topics[key.topic_id].name].append(key.partition)
+    parts = tuple(
+        types.TopicPartition(topic=name, partitions=tuple(each)) for name, each in numbers.items()
+    )
+    buffer = BytesIO()
+    buffer.write(struct.pack(">h", _ASSIGNMENT))
+    entity_writer(types.ConsumerProtocolAssignment)(
+        buffer, types.ConsumerProtocolAssignment(assigned_partitions=parts, user_data=None)
+    )
+    return buffer.getvalue()
