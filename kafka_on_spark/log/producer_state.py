@@ -193,12 +193,14 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
             if not wanted <= {segment.uuid for segment in batch.segments}:
                 raise CorruptLogError("a part of an append is in the log", offset=batch.base_offset)
             return AppendedBefore(batch)
-    return None if staged.producer is None else find_sequence(state, staged.producer)
+    producer = staged.producer
+    if producer is not None and producer.is_consecutive:
+        return _find_range(state, numbered(state, producer), staged.record_count)
+    return None if producer is None else find_sequence(state, producer)
 
 
 def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefore | None:
     """Return the append of `producer`'s sequence, by headers, then by entries; None: it is new."""
-    producer = numbered(state, producer)
     entry = state.producers.get(producer.producer_id, _NO_ENTRY)
     if producer.producer_epoch < entry.producer_epoch:
         raise producer_fenced(producer.producer_id, producer.producer_epoch, entry.producer_epoch)
@@ -216,9 +218,6 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
             break
     found = _find_in_entry(state, entry, producer)
     if found is not None or last_sequence is None or producer.sequence > last_sequence:
-        if found is None and producer.is_consecutive:
-            last = _last_append(state, producer.producer_id)
-            _check_follows(last, producer.sequence, producer.producer_id)
         return found
     raise OutOfOrderSequenceError(
         f"producer {producer.producer_id!r} sent sequence {producer.sequence} after"
@@ -226,11 +225,54 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
     )
 
 
+# Clients of Kafka's protocol
+
+
 class _Last(NamedTuple):
     """A producer's last append that a log knows."""
 
     sequence: int
     record_count: int
+
+
+def _find_range(
+    state: ReplicaState, producer: ProducerStamp, record_count: int
+) -> AppendedBefore | None:
+    """Return the append of a client that has all of some sequences: it may have been put together
+    with others, and comes again alone. None: they are new, and follow its last ones, or the log
+    knows none of the client. Source: ProducerAppendInfo.checkSequence."""
+    producer_id, begin = producer.producer_id, producer.sequence
+    end = begin + record_count
+    entry = state.producers.get(producer_id, _NO_ENTRY).not_above(state.log_end_offset)
+    known = known_producer(state, producer_id)
+    if producer.producer_epoch < known.producer_epoch:
+        raise producer_fenced(producer_id, producer.producer_epoch, known.producer_epoch)
+    for batch, stamp in _appends_of(state.batches, producer_id):
+        if _has_range(stamp, batch.record_count, producer, end):
+            return AppendedBefore(batch)
+        if stamp.sequence < begin:
+            break
+    if entry.last is not None and _has_range(entry.last, entry.last.record_count, producer, end):
+        return AppendedBefore(None, entry.last)
+    if begin <= entry.unknown_to:
+        raise _is_unknown(producer, entry)
+    last = _last_append(state, producer_id)
+    if last is None or begin == (expected := next_sequence(*last, begin)):
+        return None
+    raise OutOfOrderSequenceError(
+        f"producer {producer_id!r} sent sequence {begin % _WRAP} where {expected % _WRAP} follows:"
+        " an append before it is missing, or it is no repeat that the log knows"
+    )
+
+
+def _has_range(
+    stands: ProducerStamp | LastAppend, record_count: int, producer: ProducerStamp, end: int
+) -> bool:
+    """Return whether an append has all sequences of another; of the same ones the records count."""
+    begin, of_same = stands.sequence, (stands.sequence, record_count)
+    if of_same == (producer.sequence, end - producer.sequence):
+        return stands.payload_digest == producer.payload_digest
+    return begin <= producer.sequence and end <= begin + record_count
 
 
 def _last_append(state: ReplicaState, producer_id: str) -> _Last | None:
@@ -262,16 +304,6 @@ def next_sequence(last_sequence: int, record_count: int, sequence: int) -> int:
     return last_sequence + record_count if last_sequence >= begin else begin
 
 
-def _check_follows(last: _Last | None, sequence: int, producer_id: str) -> None:
-    """Check that a client's append follows its last one; one of which the log knows none may begin
-    anywhere."""
-    if last is not None and sequence != (expected := next_sequence(*last, sequence)):
-        raise OutOfOrderSequenceError(
-            f"producer {producer_id!r} sent sequence {sequence % _WRAP} where {expected % _WRAP}"
-            " follows: an append before it is missing; send that again"
-        )
-
-
 def _find_in_entry(
     state: ReplicaState, entry: ProducerEntry, producer: ProducerStamp
 ) -> AppendedBefore | None:
@@ -282,20 +314,22 @@ def _find_in_entry(
         _check_payload(producer, last.payload_digest, last)
         return AppendedBefore(None, last)
     if producer.sequence <= entry.unknown_to:
-        raise UnknownProducerIdError(
-            f"whether sequence {producer.sequence} of producer {producer.producer_id!r} stands in"
-            f" the log is not known, for sequences up to {entry.unknown_to}: an unclean election"
-            " may have lost it; read the topic, and append what is missing with a later sequence"
-        )
+        raise _is_unknown(producer, entry)
     if producer.sequence > entry.sequence:
         return None
-    if producer.is_consecutive:
-        raise _is_no_repeat(producer)
     raise UnknownProducerIdError(
         f"which records sequence {producer.sequence} of producer {producer.producer_id!r} had is"
         f" not known any more, since the log keeps that of its last one only, {entry.sequence}:"
         " read the topic, and append what is missing with a later sequence; a query's checkpoint is"
         " older than the topic: put the newest one back, or start it with a new checkpointLocation"
+    )
+
+
+def _is_unknown(producer: ProducerStamp, entry: ProducerEntry) -> UnknownProducerIdError:
+    return UnknownProducerIdError(
+        f"whether sequence {producer.sequence} of producer {producer.producer_id!r} stands in the"
+        f" log is not known, for sequences up to {entry.unknown_to}: an unclean election may have"
+        " lost it; read the topic, and append what is missing with a later sequence"
     )
 
 
@@ -310,21 +344,12 @@ def _appends_of(
 
 def _check_payload(retry: ProducerStamp, payload_digest: int, stands: Batch | LastAppend) -> None:
     if payload_digest != retry.payload_digest:
-        if retry.is_consecutive:
-            raise _is_no_repeat(retry)
         raise DuplicateSequenceError(
             f"producer {retry.producer_id!r} appended sequence {retry.sequence} before, with"
             " other records: a retry must bring the same records, a new append a new sequence",
             base_offset=stands.base_offset,
             record_count=stands.record_count,
         )
-
-
-def _is_no_repeat(producer: ProducerStamp) -> OutOfOrderSequenceError:
-    return OutOfOrderSequenceError(
-        f"producer {producer.producer_id!r} sent sequence {producer.sequence % _WRAP}, which is"
-        " below its last one, and is no repeat that the log knows"
-    )
 
 
 def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> ProducerFencedError:

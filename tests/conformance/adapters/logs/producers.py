@@ -1,9 +1,11 @@
 """Kinds of file 07 about idempotent producers: those of Kafka's clients, whose sequences count records.
 
-Kafka knows a repeat among the last batches of a producer; here every header that stands tells it. What
-comes again out of Kafka's window is left out: it changes nothing there.
+Kafka knows a repeat among the last batches of a producer; here every header that stands tells it, and
+since several batches may be one append, a part of one is a repeat, too. What Kafka alone refuses is left
+out: it changes nothing there.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -48,9 +50,17 @@ class IdempotentLog(Adapter):
         self.count = 0
 
     def op_append_leader(self, producer_id, epoch, first_seq, count):
-        if self.is_old_repeat(producer_id, epoch, first_seq):
+        if self.is_repeat_here(producer_id, epoch, first_seq, count):
             return Answer(None, {"": SEQUENCES})
-        return self.append(self.staged(count, producer_id, epoch, first_seq))
+        return self.tried(producer_id, epoch, first_seq, count)
+
+    def tried(self, producer_id, epoch, first_seq, count):
+        """Append as a leader does; what is refused is not known."""
+        before = deepcopy(self.known)
+        answer = self.append(self.staged(count, producer_id, epoch, first_seq))
+        if "error" in answer:
+            self.known = before
+        return answer
 
     def op_append_plain(self, count):
         self.append(self.staged(count))
@@ -79,12 +89,13 @@ class IdempotentLog(Adapter):
         segment = segment_of(self.count, EPOCH, count)
         return StagedBatch(segments=(segment,), partition_count=1, producer=stamp)
 
-    def is_old_repeat(self, producer_id, epoch, first_seq):
-        """Return whether a batch may have come before, out of Kafka's window."""
+    def is_repeat_here(self, producer_id, epoch, first_seq, count):
+        """Return whether Kafka alone knows a batch for none: it is out of its window, or a part."""
         known = self.known.get(producer_id)
-        if known is None or epoch != known.epoch:
+        if known is None or epoch != known.epoch or self.is_repeat(known, first_seq, count):
             return False
-        return first_seq in (first for first, _ in known.batches[:-WINDOW])
+        last_seq = first_seq + count - 1
+        return any(first <= first_seq and last_seq <= last for first, last in known.batches)
 
     def is_repeat(self, known, first_seq, count):
         return (first_seq, first_seq + count - 1) in known.batches[-WINDOW:]
@@ -199,9 +210,8 @@ class ProducerState(IdempotentLog):
         if offset < self.state.log_end_offset:
             raise CutOffError(SEQUENCES)  # it is inspected apart from any log
         before = self.state
-        staged = self.staged(count, producer_id, epoch, first_seq)
         self.fill(offset)
-        answer = self.append(staged)
+        answer = self.tried(producer_id, epoch, first_seq, count)
         if "error" in answer:
             self.state = before
         return answer
