@@ -1,8 +1,9 @@
 """Appends of produce requests: what waits for a topic goes into one append, in the order in which
 it came.
 
-A batch of an idempotent producer keeps its borders, and is an append of its own; an append has one
-of them at most for each partition. What others send to a partition is put together.
+What is sent to one partition without a producer is put together. Of idempotent producers an append
+has for each partition the batches of one that follow each other: where they come again, alone or
+otherwise put together, the log knows them by their sequences.
 """
 
 import logging
@@ -20,6 +21,7 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     MessageTooLargeError,
     NotEnoughReplicasError,
+    OutOfOrderSequenceError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import PartitionKey
@@ -39,6 +41,11 @@ log = logging.getLogger(__name__)
 
 APPEND_BYTES_MAX: Final = 32 << 20
 """What one append takes of what waits; more waits for the next one."""
+
+GATHERED_PART: Final = 8
+GATHERED_MS_MAX: Final = 10
+"""Requests are gathered for so long after an append, as a part of its time: clients have five under
+way each, and would have half of them in each of two appends."""
 
 THREADS: Final = 16
 """Topics that are appended to at one time."""
@@ -73,6 +80,14 @@ class Waiting:
     def is_idempotent(self) -> bool:
         return getattr(self.batch, "producer_id", -1) >= 0
 
+    def may_follow(self, before: "Waiting") -> bool:
+        """Return whether it may stand in one append with what came before it."""
+        if not self.is_idempotent or not before.is_idempotent:
+            return self.is_idempotent == before.is_idempotent
+        mine, last = self.batch, before.batch
+        is_same = (mine.producer_id, mine.producer_epoch) == (last.producer_id, last.producer_epoch)
+        return is_same and mine.base_sequence == last.base_sequence + last.last_offset_delta + 1
+
 
 @dataclass(slots=True)
 class _Unit:
@@ -80,16 +95,23 @@ class _Unit:
 
     parts: list[Waiting] = field(default_factory=list)
     run: ProducerRun | None = None
+    is_to_split: bool = False
 
     def fail(self, error: KafkaOnSparkError) -> None:
         for each in self.parts:
             each.answer(Appended(error=error))
 
     def take(self, appended: PartitionBatch) -> None:
+        if isinstance(appended.error, OutOfOrderSequenceError) and len(self.parts) > 1:
+            self.is_to_split = True  # some of them may stand
+            return
         if appended.error is not None:
             self.fail(appended.error)
             return
         base = -1 if appended.base_offset is None else int(appended.base_offset)
+        if base >= 0 and self.run is not None and (stands := appended.appended) is not None:
+            stamp = stands.last if stands.batch is None else stands.batch.producer
+            base += 0 if stamp is None else (self.run.sequence - stamp.sequence) % _SEQUENCES
         for each in self.parts:
             each.answer(Appended(base, appended.append_time_ms))
             base += each.rows.num_rows if base >= 0 and each.rows is not None else 0
@@ -120,7 +142,9 @@ class Appends:
         self._threads.shutdown(wait=False)
 
     def _append_all(self, topic: str) -> None:
+        clock = self._node.clock
         while parts := self._next(topic):
+            began_ms = clock.monotonic_ms()
             try:
                 self._append(topic, parts)
                 if parts[0].acks != -1:
@@ -131,6 +155,9 @@ class Appends:
                 for each in parts:
                     each.answer(Appended(error=why))
             self._after()
+            # What was answered brings the next requests: they go with those that wait.
+            took_ms = clock.monotonic_ms() - began_ms
+            clock.sleep_ms(min(took_ms / GATHERED_PART, GATHERED_MS_MAX))
 
     def _have_replicated(self, topic: str) -> None:
         """Have followers fetch what no client waits for, so that consumers see it soon."""
@@ -154,21 +181,21 @@ class Appends:
         topic has no thread any more. What is left of a partition stays behind in its order."""
         taken: list[Waiting] = []
         closed: set[int] = set()  # partitions that take nothing more
+        last: dict[int, Waiting] = {}
         left: deque[Waiting] = deque()
         size = 0
         with self._lock:
             for each in self._waiting[topic]:
                 _read_header(each)
-                is_first = all(other.partition != each.partition for other in taken)
                 fits = not taken or size + len(each.content) <= APPEND_BYTES_MAX
                 is_alike = not taken or each.acks == taken[0].acks
-                may_join = is_first or not each.is_idempotent
+                before = last.get(each.partition, each)
+                may_join = before is each or each.may_follow(before)
                 if each.partition in closed or not (fits and is_alike and may_join):
                     closed.add(each.partition)
                     left.append(each)
                     continue
-                if each.is_idempotent:
-                    closed.add(each.partition)
+                last[each.partition] = each
                 taken.append(each)
                 size += len(each.content)
             if taken:
@@ -189,9 +216,10 @@ class Appends:
         for each in parts:
             try:
                 _check_partition(image, topic, each)
-                each.rows = rows_of(each.partition, each.batch)
+                if each.rows is None:  # a batch is read once
+                    each.rows = rows_of(each.partition, each.batch)
                 unit = units.setdefault(each.partition, _Unit())
-                if each.is_idempotent:
+                if each.is_idempotent and unit.run is None:
                     batch = each.batch
                     ids = batch.producer_id, batch.producer_epoch, batch.base_sequence
                     unit.run = run_of(node, *ids)
@@ -205,7 +233,8 @@ class Appends:
     def _append_units(
         self, image: MetadataImage, topic: TopicImage, units: dict[int, _Unit]
     ) -> None:
-        node, first = self._node, next(iter(units.values())).parts[0]
+        node, first_unit = self._node, next(iter(units.values()))
+        first = first_unit.parts[0]
         acks = "all" if first.acks == -1 else str(first.acks)
         try:
             order = plan_stage(
@@ -241,17 +270,17 @@ class Appends:
                 lambda appended: units[appended.key.partition].take(appended),
             )
         except KafkaOnSparkError as error:
-            if len(units) > 1 and isinstance(error, _OF_RECORDS):
-                for number, unit in units.items():
-                    self._append_units(image, topic, {number: unit})
-                return
+            is_alone = len(units) == 1 and len(first_unit.parts) == 1
             for unit in units.values():
-                if len(unit.parts) > 1 and isinstance(error, _OF_RECORDS):
-                    for each in unit.parts:
-                        self._append_units(image, topic, {each.partition: _Unit([each])})
-                else:
+                unit.is_to_split = isinstance(error, _OF_RECORDS) and not is_alone
+                if not unit.is_to_split:
                     unit.fail(error)
+        split = [each for unit in units.values() if unit.is_to_split for each in unit.parts]
+        for each in split:
+            self._append(topic.name, [each])
 
+
+_SEQUENCES: Final = 2**31
 
 _FAILED: Final = KafkaOnSparkError("the gateway has failed: its log says why")
 

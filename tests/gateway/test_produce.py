@@ -130,6 +130,22 @@ def test_a_batch_that_comes_again_stands_once_and_has_the_same_answer(
     assert cluster.fsck().findings == ()
 
 
+def test_batches_that_were_put_together_are_known_alone_and_otherwise_put_together(
+    client, cluster, topic, producer
+):
+    batches = [batch(texts(f"{n}a", f"{n}b"), producer=(producer, 0, 2 * n)) for n in range(6)]
+    tries = [(0, 1, 2), (1,), (2,), (0, 1), (1, 2, 3), (0, 1, 2, 3, 4, 5), (5, 0)]
+
+    for numbers in tries:
+        asked = [client.send_produce(topic, {0: batches[n]}) for n in numbers]
+        assert [produced(client.receive(each))[0] for each in asked] == [
+            (0, 2 * n) for n in numbers
+        ]
+
+    assert values(cluster, topic) == [f"{n}{each}" for n in range(6) for each in "ab"]
+    assert cluster.fsck().findings == ()
+
+
 GAPS = {
     "a gap": (0, 7, ErrorCode.out_of_order_sequence_number),
     "other records under a sequence": (0, 1, ErrorCode.out_of_order_sequence_number),
