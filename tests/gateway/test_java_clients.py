@@ -1,0 +1,152 @@
+"""Kafka's own tools, and Spark's Kafka connector, against a gateway.
+
+fetch="mvn -B -q -f tests/gateway/pom.xml dependency:copy-dependencies"
+$fetch -Ptools -DoutputDirectory=FOLDER/tools
+$fetch -Pspark -DoutputDirectory=FOLDER/spark
+KAFKA_JARS=FOLDER ./spark-submit.sh pytest --long tests/gateway/test_java_clients.py
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+JARS = Path(os.environ.get("KAFKA_JARS", "/nowhere"))
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not JARS.exists(), reason="KAFKA_JARS names no folder with Kafka's jars"),
+]
+
+TOOLS = "org.apache.kafka.tools"
+
+
+def run(tool, *arguments, given=""):
+    """Return what a tool prints; it must end well."""
+    command = [
+        "java",
+        "-Xmx256m",
+        "-cp",
+        f"{JARS / 'tools'}/*",
+        f"{TOOLS}.{tool}",
+        *map(str, arguments),
+    ]
+    done = subprocess.run(
+        command, input=given, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
+    return done.stdout
+
+
+@pytest.fixture
+def server(gateway):
+    return ("--bootstrap-server", f"{gateway.host}:{gateway.port}")
+
+
+def test_the_console_producer_and_consumer(cluster, topic, server):
+    given = [str(each) for each in range(500)]
+
+    run("ConsoleProducer", *server, "--topic", topic, given="\n".join(given))
+    read = run(
+        "consumer.ConsoleConsumer",
+        *server,
+        "--topic",
+        topic,
+        "--from-beginning",
+        "--max-messages",
+        500,
+        "--group",
+        topic,
+    )
+
+    assert sorted(read.split(), key=int) == given
+    assert sum(each.lag for each in cluster.describe_group(topic)) == 0
+
+
+def test_the_verifiable_producer_and_consumer(topic, server):
+    sent = [
+        json.loads(each)
+        for each in run(
+            "VerifiableProducer", *server, "--topic", topic, "--max-messages", 1000
+        ).splitlines()
+    ]
+    read = run(
+        "VerifiableConsumer",
+        *server,
+        "--topic",
+        topic,
+        "--group-id",
+        topic,
+        "--max-messages",
+        1000,
+        "--reset-policy",
+        "earliest",
+    )
+
+    assert sent[-1]["acked"] == 1000
+    consumed = [
+        each for each in map(json.loads, read.splitlines()) if each["name"] == "records_consumed"
+    ]
+    assert sum(each["count"] for each in consumed) == 1000
+
+
+def test_the_perf_tests(topic, gateway, server):
+    sent = run(
+        "ProducerPerformance",
+        "--topic",
+        topic,
+        "--num-records",
+        20_000,
+        "--record-size",
+        100,
+        "--throughput",
+        -1,
+        "--producer-props",
+        f"bootstrap.servers={gateway.host}:{gateway.port}",
+    )
+    read = run(
+        "ConsumerPerformance", *server, "--topic", topic, "--messages", 20_000, "--group", topic
+    )
+
+    assert "20000 records sent" in sent
+    assert int(read.splitlines()[-1].split(",")[4]) >= 20_000
+
+
+def test_sparks_kafka_connector_reads_row_for_row_and_appends(cluster, topic, gateway):
+    numbers = range(200)
+    cluster.append(
+        topic,
+        [{"key": str(n), "value": f"v{n}", "headers": [("h", b"x")]} for n in numbers],
+    )
+    cluster.create_topic(f"{topic}-copy", partitions=2, replication_factor=3)
+    script = Path(__file__).with_name("spark_connector.py")
+    jars = ",".join(map(str, sorted((JARS / "spark").glob("*.jar"))))
+
+    done = subprocess.run(
+        [sys.executable, script, f"{gateway.host}:{gateway.port}", topic, jars],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [tuple(each) for each in json.loads(done.stdout.splitlines()[-1])]
+    assert rows == [
+        (
+            each["partition"],
+            each["offset"],
+            each["key"].decode(),
+            each["value"].decode(),
+            round(each["timestamp"].timestamp() * 1000),
+            each["timestampType"],
+            [[h["key"], h["value"].decode()] for h in each["headers"]],
+        )
+        for each in cluster.read(topic).to_pylist()
+    ]
+    # A batch has appended them, and then a stream.
+    copied = [each["value"] for each in cluster.read(f"{topic}-copy").to_pylist()]
+    assert sorted(copied) == sorted(f"v{n}".encode() for n in [*numbers, *numbers])
