@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -28,15 +28,17 @@ from kafka_on_spark.base.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.console.http_server import listening
 from kafka_on_spark.gateway import wire
+from kafka_on_spark.gateway.admin_answers import AdminAnswers
 from kafka_on_spark.gateway.appends import Appended, Appends, Waiting
 from kafka_on_spark.gateway.fetches import Fetches
 from kafka_on_spark.gateway.group_answers import GroupAnswers
 from kafka_on_spark.gateway.groups import Groups
 from kafka_on_spark.gateway.producers import new_producer
 from kafka_on_spark.gateway.server import Server
-from kafka_on_spark.gateway.wire import Request, answer_bytes, code_of, schema_of
+from kafka_on_spark.gateway.wire import Request, answer_bytes, code_of, made, schema_of
 from kafka_on_spark.log.reading import FoundOffset, look_up_offset, read_timestamps
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.metadata_service import CommitWait
@@ -60,7 +62,6 @@ MAX_TIMESTAMP: Final = -3
 """Times that stand for places in a log. Source: ListOffsetsRequest."""
 
 NONE: Final = ErrorCode.none
-AT_ONCE: Final = timedelta()
 
 
 def listening_at(given: str) -> socket.socket:
@@ -108,7 +109,10 @@ class Gateway:
         }
         self._groups = Groups(node)
         place = (GATEWAY_ID, self.host, self.port)
-        self._blocking = GroupAnswers(self._groups, node.metadata, place).answers
+        self._blocking = {
+            **GroupAnswers(self._groups, node.metadata, place).answers,
+            **AdminAnswers(Cluster("", node), place).answers,
+        }
 
     def begin(self) -> None:
         """Answer clients from now on, in threads."""
@@ -179,29 +183,33 @@ class Gateway:
             types.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
             for key, (lowest, highest) in wire.SUPPORTED.items()
         )
-        more = {"throttle_time": AT_ONCE} if request.version >= 1 else {}
-        return types.ApiVersionsResponse(error_code=code, api_keys=keys, **more)
+        return made(types.ApiVersionsResponse, error_code=code, api_keys=keys)
 
     async def _describe(self, request: Request) -> Any:
         asked = request.body.topics
         image = self._metadata.image
         if asked and not all(_topic_asked(image, each) for each in asked):
-            image = await self._in_thread(self._metadata.catch_up)
+            with suppress(KafkaOnSparkError):  # then by what is known: the client asks again
+                image = await self._in_thread(self._metadata.catch_up)
         types, version = schema_of(request), request.version
         if asked is None or (version == 0 and not asked):
-            topics = [_topic(types, version, each, None) for each in image.topics.values()]
+            topics = [_topic(types, each, None) for each in image.topics.values()]
         else:
-            topics = [_topic(types, version, _topic_asked(image, each), each) for each in asked]
-        rack = {"rack": None} if version >= 1 else {}
-        me = types.MetadataResponseBroker(
-            node_id=GATEWAY_ID, host=self.host, port=self.port, **rack
+            topics = [_topic(types, _topic_asked(image, each), each) for each in asked]
+        me = made(
+            types.MetadataResponseBroker,
+            node_id=GATEWAY_ID,
+            host=self.host,
+            port=self.port,
+            rack=None,
         )
-        more: dict[str, Any] = {"controller_id": GATEWAY_ID} if version >= 1 else {}
-        if version >= 2:
-            more["cluster_id"] = image.cluster_id
-        if version >= 3:
-            more["throttle_time"] = AT_ONCE
-        return types.MetadataResponse(brokers=(me,), topics=tuple(topics), **more)
+        return made(
+            types.MetadataResponse,
+            brokers=(me,),
+            topics=tuple(topics),
+            controller_id=GATEWAY_ID,
+            cluster_id=image.cluster_id,
+        )
 
     def _partition(
         self, image: MetadataImage, topic: str, number: int
@@ -237,13 +245,13 @@ class Gateway:
         topics: dict[str, list[Any]] = {}
         for name, number, answered in waiting:
             appended = await answered
-            topics.setdefault(name, []).append(_produced(types, request.version, number, appended))
-        return types.ProduceResponse(
+            topics.setdefault(name, []).append(_produced(types, number, appended))
+        return made(
+            types.ProduceResponse,
             responses=tuple(
                 types.TopicProduceResponse(name=name, partition_responses=tuple(parts))
                 for name, parts in topics.items()
             ),
-            throttle_time=AT_ONCE,
         )
 
     def _set(self, answered: "asyncio.Future[Appended]", appended: Appended) -> None:
@@ -265,8 +273,8 @@ class Gateway:
                 found = await self._in_thread(partial(new_producer, self._node))
             except KafkaOnSparkError as error:
                 code = code_of(error)
-        return schema_of(request).InitProducerIdResponse(
-            throttle_time=AT_ONCE,
+        return made(
+            schema_of(request).InitProducerIdResponse,
             error_code=code,
             producer_id=found,
             producer_epoch=0 if code == NONE else -1,
@@ -288,8 +296,7 @@ class Gateway:
                     await news.wait()
             except TimeoutError:
                 continue
-        more = {"error_code": NONE, "session_id": 0} if request.version >= 7 else {}
-        return types.FetchResponse(throttle_time=AT_ONCE, responses=found, **more)
+        return made(types.FetchResponse, responses=found, error_code=NONE, session_id=0)
 
     def _read(self, request: Request, types: Any) -> tuple[tuple[Any, ...], int, bool]:
         """Return the answers of a fetch's partitions, how many bytes they have, and whether there
@@ -314,9 +321,7 @@ class Gateway:
                     error, is_final = raised, True
                 size += len(content)
                 room -= len(content)
-                parts.append(
-                    _fetched(types, request.version, asked.partition, partition, content, error)
-                )
+                parts.append(_fetched(types, asked.partition, partition, content, error))
             topics.append(types.FetchableTopicResponse(topic=topic.topic, partitions=tuple(parts)))
         return tuple(topics), size, is_final
 
@@ -357,41 +362,50 @@ class Gateway:
         return await self._in_thread(partial(self._offsets, request))
 
     def _offsets(self, request: Request) -> Any:
-        types, version = schema_of(request), request.version
-        image = self._metadata.catch_up()
-        topics = []
-        more: dict[str, Any]
-        for topic in request.body.topics:
-            parts = []
-            for asked in topic.partitions:
-                offset, time_ms, code, epoch = -1, -1, NONE, -1
-                try:
-                    key, partition = self._partition(image, topic.name, asked.partition_index)
-                    epoch = int(partition.leader_epoch)
-                    if asked.timestamp == EARLIEST:
-                        offset = int(partition.log_start_offset)
-                    elif asked.timestamp == LATEST:
-                        offset = int(partition.high_watermark)
-                    elif asked.timestamp < MAX_TIMESTAMP:
-                        code = ErrorCode.unsupported_version
-                    elif found := self._at(image, key, asked.timestamp):
-                        assert found.timestamp_us is not None, "a record was asked for"
-                        offset, time_ms = int(found.offset), found.timestamp_us // 1000
-                except KafkaOnSparkError as error:
-                    code = code_of(error)
-                more = {"leader_epoch": epoch} if version >= 4 else {}
-                parts.append(
-                    types.ListOffsetsPartitionResponse(
+        types, image, failure = schema_of(request), self._metadata.image, None
+        try:
+            image = self._metadata.catch_up()  # by an older one a consumer would go back
+        except KafkaOnSparkError as error:
+            failure = error
+        topics = tuple(
+            types.ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    made(
+                        types.ListOffsetsPartitionResponse,
                         partition_index=asked.partition_index,
-                        error_code=code,
-                        timestamp=time_ms,
-                        offset=offset,
-                        **more,
+                        **self._place(image, topic.name, asked, failure),
                     )
-                )
-            topics.append(types.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(parts)))
-        more = {"throttle_time": AT_ONCE} if version >= 2 else {}
-        return types.ListOffsetsResponse(topics=tuple(topics), **more)
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in request.body.topics
+        )
+        return made(types.ListOffsetsResponse, topics=topics)
+
+    def _place(
+        self, image: MetadataImage, topic: str, asked: Any, failure: KafkaOnSparkError | None
+    ) -> dict[str, Any]:
+        """Return what is answered of one partition: an offset, and of a record its time."""
+        place = {"error_code": NONE, "offset": -1, "timestamp": -1, "leader_epoch": -1}
+        try:
+            if failure is not None:
+                raise failure
+            key, partition = self._partition(image, topic, asked.partition_index)
+            place["leader_epoch"] = int(partition.leader_epoch)
+            if asked.timestamp == EARLIEST:
+                place["offset"] = int(partition.log_start_offset)
+            elif asked.timestamp == LATEST:
+                place["offset"] = int(partition.high_watermark)
+            elif asked.timestamp < MAX_TIMESTAMP:
+                place["error_code"] = ErrorCode.unsupported_version
+            elif (found := self._at(image, key, asked.timestamp)) is not None:
+                time_us = found.timestamp_us
+                assert time_us is not None, "a record was asked for"
+                place |= {"offset": int(found.offset), "timestamp": time_us // 1000}
+        except KafkaOnSparkError as error:
+            place["error_code"] = code_of(error)
+        return place
 
     def _at(self, image: MetadataImage, key: PartitionKey, time_ms: int) -> FoundOffset | None:
         return look_up_offset(
@@ -420,80 +434,70 @@ def _topic_asked(image: MetadataImage, asked: Any) -> TopicImage | None:
     return None if topic_id is None else image.topics.get(topic_id)
 
 
-def _topic(types: Any, version: int, topic: TopicImage | None, asked: Any) -> Any:
-    more: dict[str, Any] = {}
+def _topic(types: Any, topic: TopicImage | None, asked: Any) -> Any:
     if topic is None:
-        code = ErrorCode.unknown_topic_or_partition
-        if asked.name is None:
-            code = ErrorCode.unknown_topic_id
-        name = asked.name
-        if version >= 10:
-            more["topic_id"] = asked.topic_id
-        return types.MetadataResponseTopic(error_code=code, name=name, partitions=(), **more)
-    if version >= 10:
-        more["topic_id"] = uuid.UUID(topic.topic_id)
-    partitions = tuple(
-        _described(types, version, number, each) for number, each in topic.partitions.items()
-    )
-    return types.MetadataResponseTopic(
-        error_code=NONE, name=topic.name, partitions=partitions, **more
-    )
-
-
-def _described(types: Any, version: int, number: int, partition: PartitionRegistration) -> Any:
-    more: dict[str, Any] = {}
-    if version >= 5:
-        more["offline_replicas"] = ()
-    if version >= 7:
-        more["leader_epoch"] = int(partition.leader_epoch)
-    return types.MetadataResponsePartition(
+        is_named = asked.name is not None
+        return made(
+            types.MetadataResponseTopic,
+            error_code=ErrorCode.unknown_topic_or_partition
+            if is_named
+            else ErrorCode.unknown_topic_id,
+            name=asked.name,
+            topic_id=getattr(asked, "topic_id", None),
+            partitions=(),
+        )
+    return made(
+        types.MetadataResponseTopic,
         error_code=NONE,
-        partition_index=number,
-        leader_id=GATEWAY_ID,
-        replica_nodes=_ids(partition.replicas),
-        isr_nodes=_ids(sorted(partition.isr)),
-        **more,
+        name=topic.name,
+        topic_id=uuid.UUID(topic.topic_id),
+        partitions=tuple(
+            made(
+                types.MetadataResponsePartition,
+                error_code=NONE,
+                partition_index=number,
+                leader_id=GATEWAY_ID,
+                leader_epoch=int(each.leader_epoch),
+                replica_nodes=tuple(map(int, each.replicas)),
+                isr_nodes=tuple(map(int, sorted(each.isr))),
+                offline_replicas=(),
+            )
+            for number, each in topic.partitions.items()
+        ),
     )
 
 
-def _ids(broker_ids: Iterable[int]) -> tuple[int, ...]:
-    return tuple(int(each) for each in broker_ids)
-
-
-def _produced(types: Any, version: int, number: int, appended: Appended) -> Any:
+def _produced(types: Any, number: int, appended: Appended) -> Any:
     error, time_ms = appended.error, appended.time_ms
-    more: dict[str, Any] = {}
-    if version >= 8:
-        more = {"record_errors": (), "error_message": None if error is None else str(error)}
-    return types.PartitionProduceResponse(
+    return made(
+        types.PartitionProduceResponse,
         index=number,
         error_code=NONE if error is None else code_of(error),
         base_offset=appended.base_offset,
         log_append_time=None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC),
-        **more,
+        record_errors=(),
+        error_message=None if error is None else str(error),
     )
 
 
 def _fetched(
     types: Any,
-    version: int,
     number: int,
     partition: PartitionRegistration | None,
     content: bytes,
     error: KafkaOnSparkError | None,
 ) -> Any:
-    mark = -1 if partition is None else int(partition.high_watermark)
-    more: dict[str, Any] = {}
-    if version >= 5:
-        more["log_start_offset"] = -1 if partition is None else int(partition.log_start_offset)
-    if version >= 11:
-        more["preferred_read_replica"] = -1
-    return types.PartitionData(
+    start, mark = -1, -1
+    if partition is not None:
+        start, mark = int(partition.log_start_offset), int(partition.high_watermark)
+    return made(
+        types.PartitionData,
         partition_index=number,
         error_code=NONE if error is None else code_of(error),
         high_watermark=mark,
         last_stable_offset=mark,
+        log_start_offset=start,
         aborted_transactions=None,
+        preferred_read_replica=-1,
         records=content,
-        **more,
     )

@@ -10,7 +10,7 @@ from kafka_on_spark.base.errors import KafkaOnSparkError, StaleMemberEpochError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.gateway import wire
 from kafka_on_spark.gateway.groups import CONSUMER, Groups
-from kafka_on_spark.gateway.wire import RefusedError, Request, code_of, schema_of
+from kafka_on_spark.gateway.wire import RefusedError, Request, code_of, made, schema_of
 from kafka_on_spark.metadata.image import MetadataImage, key_of
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import MemberClient
@@ -47,20 +47,19 @@ class GroupAnswers:
         if getattr(body, "key_type", GROUP) != GROUP:
             code, place = ErrorCode.transactional_id_authorization_failed, (-1, "", -1)
         node_id, host, port = place
-        where = {"error_code": code, "node_id": node_id, "host": host, "port": port}
-        if version >= 1:
-            where["error_message"] = None
+        where: dict[str, Any] = {"error_code": code, "error_message": None}
+        where |= {"node_id": node_id, "host": host, "port": port}
         if version < 4:
-            return types.FindCoordinatorResponse(**_throttled(version, 1), **where)
-        return types.FindCoordinatorResponse(
-            **_throttled(version, 1),
+            return made(types.FindCoordinatorResponse, **where)
+        return made(
+            types.FindCoordinatorResponse,
             coordinators=tuple(
                 types.Coordinator(key=key, **where) for key in body.coordinator_keys
             ),
         )
 
     def _join(self, request: Request) -> Any:
-        body, version = request.body, request.version
+        body = request.body
         protocols = [(each.name, bytes(each.metadata)) for each in body.protocols]
         code, member_id, generation, name = NONE, body.member_id, -1, ""
         try:
@@ -76,20 +75,19 @@ class GroupAnswers:
             name = protocols[0][0]
         except (KafkaOnSparkError, RefusedError) as error:
             code = code_of(error)
-        more: dict[str, Any] = {"protocol_type": CONSUMER} if version >= 7 else {}
-        return schema_of(request).JoinGroupResponse(
-            **_throttled(version, 2),
+        return made(
+            schema_of(request).JoinGroupResponse,
             error_code=code,
             generation_id=generation,
             protocol_name=name,
             leader="",
             member_id=member_id,
             members=(),
-            **more,
+            protocol_type=CONSUMER,
         )
 
     def _sync(self, request: Request) -> Any:
-        body, version = request.body, request.version
+        body = request.body
         code, part = NONE, b""
         try:
             part = self._groups.sync(
@@ -97,11 +95,12 @@ class GroupAnswers:
             )
         except (KafkaOnSparkError, RefusedError) as error:
             code = code_of(error)
-        more: dict[str, Any] = {}
-        if version >= 5:
-            more = {"protocol_type": CONSUMER, "protocol_name": body.protocol_name}
-        return schema_of(request).SyncGroupResponse(
-            **_throttled(version, 1), error_code=code, assignment=part, **more
+        return made(
+            schema_of(request).SyncGroupResponse,
+            error_code=code,
+            assignment=part,
+            protocol_type=CONSUMER,
+            protocol_name=getattr(body, "protocol_name", None),
         )
 
     def _heartbeat(self, request: Request) -> Any:
@@ -112,9 +111,7 @@ class GroupAnswers:
             )
         except (KafkaOnSparkError, RefusedError) as error:
             code = code_of(error)
-        return schema_of(request).HeartbeatResponse(
-            **_throttled(request.version, 1), error_code=code
-        )
+        return made(schema_of(request).HeartbeatResponse, error_code=code)
 
     def _leave(self, request: Request) -> Any:
         body, types, version = request.body, schema_of(request), request.version
@@ -123,14 +120,14 @@ class GroupAnswers:
             for each in (body.members if version >= 3 else (body,))
         ]
         if version < 3:
-            return types.LeaveGroupResponse(**_throttled(version, 1), error_code=codes[0][1])
+            return made(types.LeaveGroupResponse, error_code=codes[0][1])
         members = tuple(
             types.MemberResponse(
                 member_id=each.member_id, group_instance_id=_instance(each), error_code=code
             )
             for each, code in codes
         )
-        return types.LeaveGroupResponse(**_throttled(version, 1), error_code=NONE, members=members)
+        return made(types.LeaveGroupResponse, error_code=NONE, members=members)
 
     def _left(self, group: str, member_id: str, instance_id: str | None) -> ErrorCode:
         try:
@@ -179,7 +176,7 @@ class GroupAnswers:
             )
             for topic in body.topics
         )
-        return types.OffsetCommitResponse(**_throttled(request.version, 3), topics=topics)
+        return made(types.OffsetCommitResponse, topics=topics)
 
     def _fetch(self, request: Request) -> Any:
         body, types, version = request.body, schema_of(request), request.version
@@ -188,7 +185,6 @@ class GroupAnswers:
             image = self._metadata.catch_up()  # an older offset would send a consumer back
         except KafkaOnSparkError as error:
             code = code_of(error)
-        more = _throttled(version, 3)
         if version >= 8:
             groups = tuple(
                 types.OffsetFetchResponseGroup(
@@ -198,15 +194,9 @@ class GroupAnswers:
                 )
                 for each in body.groups
             )
-            return types.OffsetFetchResponse(**more, groups=groups)
-        if version >= 2:
-            more["error_code"] = code
+            return made(types.OffsetFetchResponse, groups=groups)
         topics = _offsets(types, version, image, body.group_id, body.topics)
-        return types.OffsetFetchResponse(**more, topics=topics)
-
-
-def _throttled(version: int, first: int) -> dict[str, Any]:
-    return {"throttle_time": timedelta()} if version >= first else {}
+        return made(types.OffsetFetchResponse, topics=topics, error_code=code)
 
 
 def _instance(given: Any) -> str | None:
@@ -239,13 +229,13 @@ def _offsets(
     def one(name: str, number: int) -> Any:
         key = _key(image, name, number)
         saved = None if key is None else image.group_offsets.get((group, key))
-        more = {"committed_leader_epoch": -1} if version >= 5 else {}
-        return make_partition(
+        return made(
+            make_partition,
             partition_index=number,
             committed_offset=-1 if saved is None else int(saved.offset),
             metadata="",
             error_code=NONE,
-            **more,
+            committed_leader_epoch=-1,
         )
 
     return tuple(

@@ -26,7 +26,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
-from kafka_on_spark.base.ids import NO_EPOCH, GroupEpoch, MemberId, PartitionKey
+from kafka_on_spark.base.ids import NO_EPOCH, GroupEpoch, MemberId, PartitionKey, TopicPartition
 from kafka_on_spark.gateway.wire import RefusedError
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import (
@@ -39,7 +39,13 @@ from kafka_on_spark.groups.membership import (
     subscribe,
 )
 from kafka_on_spark.groups.offsets import Membership, check_group, save_offsets
-from kafka_on_spark.metadata.image import ConsumerGroup, Decide, GroupMember, MetadataImage
+from kafka_on_spark.metadata.image import (
+    ConsumerGroup,
+    Decide,
+    GroupMember,
+    MetadataImage,
+    names_of,
+)
 from kafka_on_spark.metadata.records import MemberClient
 from kafka_on_spark.node.node import Node, heartbeats
 from kafka_on_spark.store.deadlines import WakingClock
@@ -160,7 +166,7 @@ class Groups:
     def sync(self, group: str, generation: int, member_id: str, instance_id: str | None) -> bytes:
         """Return the part of a member, encoded."""
         _, member = self._me(group, generation, member_id, instance_id)
-        return _assignment(self._metadata.image, member.owned & member.target)
+        return assignment(names_of(self._metadata.image, member.owned & member.target))
 
     def heartbeat(
         self, group: str, generation: int, member_id: str, instance_id: str | None
@@ -334,12 +340,12 @@ def _subscription(content: bytes) -> Any:
     return found
 
 
-def _assignment(image: MetadataImage, keys: Iterable[PartitionKey]) -> bytes:
+def assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """Return what a consumer is told to read."""
     types = _schema("consumer_protocol_assignment", _ASSIGNMENT)
     numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for key in sorted(keys):
-        if key.topic_id in image.topics:
-            numbers[image.topics[key.topic_id].name].append(key.partition)
+    for topic, number in sorted(partitions):
+        numbers[topic].append(number)
     parts = tuple(
         types.TopicPartition(topic=name, partitions=tuple(each)) for name, each in numbers.items()
     )

@@ -5,7 +5,8 @@ Source: RequestHeader, ResponseHeader, ApiVersionsRequest; the schemas are Kafka
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import timedelta
 from functools import cache
 from io import BytesIO
 from types import ModuleType
@@ -34,8 +35,18 @@ JOIN_GROUP: Final = 11
 HEARTBEAT: Final = 12
 LEAVE_GROUP: Final = 13
 SYNC_GROUP: Final = 14
+DESCRIBE_GROUPS: Final = 15
+LIST_GROUPS: Final = 16
 API_VERSIONS: Final = 18
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+DELETE_RECORDS: Final = 21
 INIT_PRODUCER_ID: Final = 22
+DESCRIBE_CONFIGS: Final = 32
+CREATE_PARTITIONS: Final = 37
+DELETE_GROUPS: Final = 42
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+DESCRIBE_CLUSTER: Final = 60
 
 SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
     PRODUCE: (3, 11),
@@ -51,6 +62,16 @@ SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
     SYNC_GROUP: (0, 5),
     API_VERSIONS: (0, 4),
     INIT_PRODUCER_ID: (0, 4),
+    DESCRIBE_GROUPS: (0, 5),
+    LIST_GROUPS: (0, 4),
+    CREATE_TOPICS: (2, 7),
+    DELETE_TOPICS: (1, 5),  # later ones name topics by their ids
+    DELETE_RECORDS: (0, 2),
+    DESCRIBE_CONFIGS: (1, 4),
+    CREATE_PARTITIONS: (0, 3),
+    DELETE_GROUPS: (0, 2),
+    INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    DESCRIBE_CLUSTER: (0, 1),
 }
 """The requests that are answered, and in which versions."""
 
@@ -125,6 +146,17 @@ def _payload(module: ModuleType, kind: str) -> Any:
 def schema_of(request: Request) -> Any:
     """Return the module with the types of which a request's answer is made."""
     return _api(request.api_key, request.version).schema
+
+
+@cache
+def _fields(kind: type) -> frozenset[str]:
+    return frozenset(each.name for each in fields(kind))
+
+
+def made(kind: Any, **given: Any) -> Any:
+    """Return a part of an answer, with what its version has of some fields; none is throttled."""
+    given["throttle_time"] = timedelta()
+    return kind(**{name: value for name, value in given.items() if name in _fields(kind)})
 
 
 def read_request(content: bytes) -> Request:

@@ -1,0 +1,318 @@
+"""Answers to Kafka's admin clients, by what the command line does, too."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from kafka_on_spark.base.config import SETTINGS
+from kafka_on_spark.base.errors import (
+    GroupIdNotFoundError,
+    InvalidRequestError,
+    KafkaOnSparkError,
+)
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.gateway import wire
+from kafka_on_spark.gateway.groups import CONSUMER, assignment
+from kafka_on_spark.gateway.wire import Request, code_of, made, schema_of
+from kafka_on_spark.groups.membership import MemberDescription
+
+NONE: Final = ErrorCode.none
+
+TOPIC: Final = 2
+BROKER: Final = 4
+"""Kinds of what has settings. Source: ConfigResource.Type."""
+
+OF_TOPIC: Final = 1
+OF_CLUSTER: Final = 3
+BY_DEFAULT: Final = 5
+"""Where a setting's value comes from. Source: DescribeConfigsResponse.ConfigSource."""
+
+SET: Final = 0
+DELETE: Final = 1
+"""What becomes of a setting. Source: AlterConfigOp.OpType."""
+
+DEAD: Final = "Dead"
+"""The state of a group that is not there."""
+
+
+class AdminAnswers:
+    """Answers by a cluster's own commands. `place`: the gateway's id, host and port."""
+
+    def __init__(self, cluster: Cluster, place: tuple[int, str, int]) -> None:
+        self._cluster = cluster
+        self._place = place
+        self.answers: dict[int, Callable[[Request], Any]] = {
+            wire.CREATE_TOPICS: self._create_topics,
+            wire.DELETE_TOPICS: self._delete_topics,
+            wire.CREATE_PARTITIONS: self._create_partitions,
+            wire.DELETE_RECORDS: self._delete_records,
+            wire.DESCRIBE_CONFIGS: self._describe_configs,
+            wire.INCREMENTAL_ALTER_CONFIGS: self._alter_configs,
+            wire.DESCRIBE_CLUSTER: self._describe_cluster,
+            wire.LIST_GROUPS: self._list_groups,
+            wire.DESCRIBE_GROUPS: self._describe_groups,
+            wire.DELETE_GROUPS: self._delete_groups,
+        }
+
+    def _done(self, request: Request, call: Callable[[], object]) -> dict[str, Any]:
+        """Return the code and the message of a command, which is refused if it is only to be
+        checked."""
+        try:
+            if getattr(request.body, "validate_only", False):
+                raise InvalidRequestError("validate_only is not supported: leave it out")
+            call()
+        except KafkaOnSparkError as error:
+            return {"error_code": code_of(error), "error_message": error.message}
+        return {"error_code": NONE, "error_message": None}
+
+    # Topics
+
+    def _create_topics(self, request: Request) -> Any:
+        types = schema_of(request)
+
+        def create(topic: Any) -> None:
+            assigned = {each.partition_index: list(each.broker_ids) for each in topic.assignments}
+            self._cluster.create_topic(
+                topic.name,
+                partitions=topic.num_partitions if topic.num_partitions >= 0 else None,
+                replication_factor=(
+                    topic.replication_factor if topic.replication_factor >= 0 else None
+                ),
+                replica_assignment=assigned or None,
+                configs={each.name: each.value for each in topic.configs},
+            )
+
+        topics = tuple(
+            made(
+                types.CreatableTopicResult,
+                name=topic.name,
+                topic_id=None,
+                configs=None,
+                **self._done(request, partial(create, topic)),
+            )
+            for topic in request.body.topics
+        )
+        return made(types.CreateTopicsResponse, topics=topics)
+
+    def _delete_topics(self, request: Request) -> Any:
+        types = schema_of(request)
+        found = tuple(
+            made(
+                types.DeletableTopicResult,
+                name=name,
+                **self._done(request, partial(self._cluster.delete_topic, name)),
+            )
+            for name in request.body.topic_names
+        )
+        return made(types.DeleteTopicsResponse, responses=found)
+
+    def _create_partitions(self, request: Request) -> Any:
+        types = schema_of(request)
+
+        def add(topic: Any) -> None:
+            first = len(self._cluster.image.topic(topic.name).partitions)
+            assigned = {
+                first + place: list(each.broker_ids)
+                for place, each in enumerate(topic.assignments or ())
+            }
+            self._cluster.add_partitions(
+                topic.name, to=topic.count, replica_assignment=assigned or None
+            )
+
+        found = tuple(
+            made(
+                types.CreatePartitionsTopicResult,
+                name=topic.name,
+                **self._done(request, partial(add, topic)),
+            )
+            for topic in request.body.topics
+        )
+        return made(types.CreatePartitionsResponse, results=found)
+
+    def _delete_records(self, request: Request) -> Any:
+        types = schema_of(request)
+
+        def deleted(topic: str, asked: Any) -> Any:
+            start, code = -1, NONE
+            try:
+                given = {(topic, asked.partition_index): asked.offset}
+                [start] = self._cluster.delete_records(given).values()
+            except KafkaOnSparkError as error:
+                code = code_of(error)
+            return made(
+                types.DeleteRecordsPartitionResult,
+                partition_index=asked.partition_index,
+                low_watermark=int(start),
+                error_code=code,
+            )
+
+        topics = tuple(
+            types.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=tuple(deleted(topic.name, each) for each in topic.partitions),
+            )
+            for topic in request.body.topics
+        )
+        return made(types.DeleteRecordsResponse, topics=topics)
+
+    # Settings
+
+    def _describe_configs(self, request: Request) -> Any:
+        types = schema_of(request)
+
+        def described(asked: Any) -> Any:
+            found: tuple[Any, ...] = ()
+            try:
+                found = tuple(
+                    made(
+                        types.DescribeConfigsResourceResult,
+                        name=name,
+                        value=value,
+                        read_only=False,
+                        config_source=source,
+                        is_sensitive=False,
+                        synonyms=(),
+                        documentation=None,
+                    )
+                    for name, value, source in self._settings(asked)
+                )
+                why: dict[str, Any] = {"error_code": NONE, "error_message": None}
+            except KafkaOnSparkError as error:
+                why = {"error_code": code_of(error), "error_message": error.message}
+            return made(
+                types.DescribeConfigsResult,
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+                configs=found,
+                **why,
+            )
+
+        results = tuple(described(each) for each in request.body.resources)
+        return made(types.DescribeConfigsResponse, results=results)
+
+    def _settings(self, asked: Any) -> Iterable[tuple[str, str, int]]:
+        """Return name, value and source of the settings that are asked for."""
+        image = self._cluster._metadata.catch_up()
+        own: Any = {}
+        settings, wanted = image.settings(), asked.configuration_keys
+        if asked.resource_type == TOPIC:
+            topic = image.topic(asked.resource_name)
+            settings, own = image.settings(topic.topic_id), topic.configs
+        elif asked.resource_type != BROKER:
+            raise InvalidRequestError("only topics (2) and brokers (4) have settings")
+        for name, setting in SETTINGS.items():
+            is_of_kind = setting.is_topic_setting or asked.resource_type == BROKER
+            if is_of_kind and (wanted is None or name in wanted):
+                source = OF_CLUSTER if name in image.configs else BY_DEFAULT
+                yield name, settings.text(name), OF_TOPIC if name in own else source
+
+    def _alter_configs(self, request: Request) -> Any:
+        types = schema_of(request)
+
+        def alter(asked: Any) -> None:
+            if any(each.config_operation not in (SET, DELETE) for each in asked.configs):
+                raise InvalidRequestError("a setting can be set (0) and deleted (1) alone")
+            configs = {
+                each.name: each.value if each.config_operation == SET else None
+                for each in asked.configs
+            }
+            if asked.resource_type == TOPIC:
+                self._cluster.alter_topic_configs(asked.resource_name, configs)
+            elif asked.resource_type == BROKER and not asked.resource_name:
+                self._cluster.alter_cluster_configs(configs)
+            else:
+                raise InvalidRequestError(
+                    "only topics (2), and all brokers together (4, without a name), have settings"
+                )
+
+        found = tuple(
+            made(
+                types.AlterConfigsResourceResponse,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                **self._done(request, partial(alter, each)),
+            )
+            for each in request.body.resources
+        )
+        return made(types.IncrementalAlterConfigsResponse, responses=found)
+
+    def _describe_cluster(self, request: Request) -> Any:
+        types, (broker_id, host, port) = schema_of(request), self._place
+        me = made(types.DescribeClusterBroker, broker_id=broker_id, host=host, port=port, rack=None)
+        return made(
+            types.DescribeClusterResponse,
+            error_code=NONE,
+            cluster_id=self._cluster.image.cluster_id,
+            controller_id=broker_id,
+            brokers=(me,),
+        )
+
+    # Groups
+
+    def _list_groups(self, request: Request) -> Any:
+        types, code, groups = schema_of(request), NONE, list[Any]()
+        wanted = getattr(request.body, "states_filter", ())
+        try:
+            for group in self._cluster.list_groups():
+                state = self._cluster.describe_group_members(group).state
+                if not wanted or state in wanted:
+                    groups.append(
+                        made(
+                            types.ListedGroup,
+                            group_id=group,
+                            protocol_type=CONSUMER,
+                            group_state=state,
+                        )
+                    )
+        except KafkaOnSparkError as error:
+            code = code_of(error)
+        return made(types.ListGroupsResponse, error_code=code, groups=tuple(groups))
+
+    def _describe_groups(self, request: Request) -> Any:
+        types = schema_of(request)
+
+        def member(each: MemberDescription) -> Any:
+            return made(
+                types.DescribedGroupMember,
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                client_id=each.client.client_id or "",
+                client_host=each.client.host or "",
+                member_metadata=b"",
+                member_assignment=assignment(each.partitions),
+            )
+
+        def described(group: str) -> Any:
+            state, members, code = DEAD, (), NONE
+            try:
+                found = self._cluster.describe_group_members(group)
+                state, members = found.state, tuple(map(member, found.members))
+            except GroupIdNotFoundError:
+                pass  # Source: KIP-1043: a group that is not there is dead, before version 6
+            except KafkaOnSparkError as error:
+                code = code_of(error)
+            return made(
+                types.DescribedGroup,
+                error_code=code,
+                group_id=group,
+                group_state=state,
+                protocol_type=CONSUMER,
+                protocol_data="",
+                members=members,
+            )
+
+        return made(types.DescribeGroupsResponse, groups=tuple(map(described, request.body.groups)))
+
+    def _delete_groups(self, request: Request) -> Any:
+        types = schema_of(request)
+        found = tuple(
+            made(
+                types.DeletableGroupResult,
+                group_id=group,
+                **self._done(request, partial(self._cluster.delete_group, group)),
+            )
+            for group in request.body.groups_names
+        )
+        return made(types.DeleteGroupsResponse, results=found)
