@@ -174,7 +174,7 @@ def test_a_pass_that_hangs_is_not_healthy_and_is_abandoned_at_the_end(disks, ser
         hung.set()
         thawed.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr(process.served._node.part(TableRemoval), "clean", hang)
+    monkeypatch.setattr(process.served.node.part(TableRemoval), "clean", hang)
     assert hung.wait(WAIT_S_MAX)
     assert process.is_healthy()
     monkeypatch.setattr(serving, "STALLED_MS", 100)
