@@ -47,6 +47,10 @@ class Served:
         self._process.kill()
         self._process.wait()
 
+    def end(self):
+        self.kill()
+        self._log.close()
+
     def freeze(self, seconds):
         self._process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
@@ -150,7 +154,7 @@ def ended(tmp_path):
         for each in readers:
             each.end()
         for each in served:
-            each.kill()
+            each.end()
         yield done, senders, values, read, cluster.fsck().findings
 
 
