@@ -82,9 +82,9 @@ def test_a_root_whose_table_is_gone_is_no_empty_root(disks):
     shutil.rmtree(table_of(disks))
 
     for act in (Cluster.open, lambda root: Cluster.create(root, {9: disks.root(9)})):
-        with pytest.raises(CorruptLogError, match="is gone from its root: .* restore it"):
+        with pytest.raises(CorruptLogError, match=r"is gone from its root: .* restore it"):
             act(disks.metadata_root)
-    with pytest.raises(CorruptLogError, match="is gone from its root: .* restore it"):
+    with pytest.raises(CorruptLogError, match=r"is gone from its root: .* restore it"):
         disks.cluster.append("t", records(b"x"))
 
 

@@ -40,7 +40,9 @@ def test_a_metadata_root_that_is_away_is_said_to_be_and_is_welcome_back(disks):
     away = disks.metadata_root.rename(disks.base / "meta-away")
 
     for call in CALLS:
-        with pytest.raises(KafkaStorageError, match="nothing of the cluster is at .*: mount its disk"):
+        with pytest.raises(
+            KafkaStorageError, match=r"nothing of the cluster is at .*: mount its disk"
+        ):
             call(disks.cluster)
 
     assert not disks.metadata_root.exists()
