@@ -19,7 +19,7 @@ from kafka_on_spark.base.errors import (
     NotControllerError,
 )
 from kafka_on_spark.controller.controller_loop import ControllerLoop
-from kafka_on_spark.controller.failures import TOLD_MAX
+from kafka_on_spark.controller.failures import TOLD_MAX, Failures
 from kafka_on_spark.controller.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.replication_round import ReplicationReport, replicate
 from kafka_on_spark.metadata.metadata_service import is_failing
@@ -225,6 +225,11 @@ class ServedCluster:
         def note_pass(took_ms: int) -> None:
             opened.counts.add(PASS_MS, took_ms)
             self._note_success(PASS)
+            quorum = opened.metadata.log.last_seen()
+            voters = () if quorum is None else quorum.voters
+            opened.part(Failures).note(
+                {f"voter {each.voter}": each.problem or "" for each in voters}
+            )
 
         self._controlling = ControllerLoop(opened, clock=self._clock, after_pass=note_pass)
         self._controlling.run(FOR_EVER_MS)

@@ -233,13 +233,10 @@ class VoterTables:
             if isinstance(refusal, RootAccessDeniedError):
                 self.denied[key] = refusal
             if isinstance(refusal, RootAccessDeniedError | RootFullError):
-                if key not in self.refusals and not self.is_alone:  # its error says so, if alone
-                    log.warning("voter %s takes no commits: %s", self.known[key], refusal)
                 self.refusals[key] = refusal
             raise
         self.denied.pop(key, None)
-        if self.refusals.pop(key, None) is not None:
-            log.warning("voter %s takes commits again", self.known[key])
+        self.refusals.pop(key, None)
         return after
 
     def as_met(self, error: KafkaOnSparkError) -> KafkaOnSparkError:

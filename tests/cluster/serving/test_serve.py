@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from kafka_on_spark import Cluster
 from kafka_on_spark.base.errors import KafkaStorageError
 from kafka_on_spark.console import serving
 from kafka_on_spark.console.serving import ServedCluster
@@ -13,6 +14,7 @@ from kafka_on_spark.controller.lease import Term
 from kafka_on_spark.controller.replica_tables import TableRemoval
 from kafka_on_spark.store.roots import StorageOptions
 from tests.cluster.disks import new_disks, records
+from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
 
 QUICK = {
@@ -111,6 +113,30 @@ def test_a_process_ends_with_a_sentence_where_there_is_no_cluster(tmp_path):
     assert len(process.log) == len(process.lines), "each line is JSON"
     assert process.log[-1]["level"] == "CRITICAL"
     assert "there is no cluster at" in process.log[-1]["message"]
+
+
+def test_the_controller_logs_once_that_a_voter_is_lost_and_once_that_it_is_back(caplog):
+    caplog.set_level(logging.INFO, "kafka_on_spark.controller.failures")
+    with quick_folder() as folder:
+        roots = roots_in(folder)
+        Cluster.create(roots, {1: folder / "1"}, configs=QUICK).close()
+        lost, away = roots[2], folder / "away"
+        serving = InProcess(",".join(map(str, roots)))
+        try:
+            serving.becomes_ready()
+            lost.rename(away)
+            wait_for(lambda: caplog.messages)
+            away.rename(lost)
+            wait_for(lambda: caplog.messages[1:])
+        finally:
+            serving.served.end(END_MS)
+
+    begun, over = caplog.records
+    name, _ = over.getMessage().split(": is over after ")
+    assert name.startswith("voter 3:")
+    assert name.endswith(f":{lost}")
+    assert begun.getMessage().startswith(f"{name}: ")
+    assert (begun.levelname, over.levelname) == ("WARNING", "INFO")
 
 
 def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
