@@ -176,7 +176,10 @@ def _say_how_to_replace(voters: Sequence[VoterDescription]) -> None:
     left = BETWEEN.join(each.voter.root for each in voters if each.voter not in lost)
     call = f"  kafka-on-spark metadata-quorum {{}} --cluster {shlex.quote(left)}"
     for node_id, root in ((each.key.node_id, each.root) for each in lost):
-        note(f"Voter {node_id} is lost, unless its disk is away. Put an empty root in its place:")
+        note(
+            f"Voter {node_id} is lost, unless its disk is away. Move away what is left at its root,"
+            " and put an empty one in its place:"
+        )
         note(call.format(f"remove-controller {node_id}"))
         note(call.format(f"add-controller {shlex.quote(root)}"))
 
@@ -186,8 +189,8 @@ def _say_how_to_go_on(voters: Sequence[VoterDescription], best: VoterKey) -> Non
     count = f"{len(answering)} of {plural(len(voters), 'voter')}"
     if len(answering) >= majority_of(len(voters)):
         note(
-            f"No leader: {count} answer, and do not agree on one. Try again, once those that are"
-            " full or read-only take writes."
+            f"No leader: {count} answer, and do not agree on one. Try again as a user who may write"
+            " to them, once those that are full or read-only take writes."
         )
         return
     note(
@@ -213,8 +216,8 @@ def remove_controller(session: Session, name: str) -> None:
     done = session.cluster.remove_controller(name)
     if not done.is_marked:
         note(
-            "Its root is empty or away, and does not say so: if it is away, take it off all lists"
-            " of metadata roots, and empty it before it is used again."
+            "Its root is empty, damaged or away, and does not say so: if it is away, take it off"
+            " all lists of metadata roots. Empty it before it is used again."
         )
     session.conclude(
         {

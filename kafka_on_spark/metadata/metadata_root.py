@@ -219,7 +219,7 @@ def identity_of_voter(metadata_root: str, options: StorageOptions) -> MetadataId
 def nothing_at(metadata_root: str) -> str:
     return (
         f"nothing of the cluster is at {metadata_root}: mount its disk if that is away; if it is"
-        " not, this voter is lost, and `metadata-quorum describe` says how to replace it"
+        " not, this voter is lost, and `metadata-quorum describe` says what to do"
     )
 
 
