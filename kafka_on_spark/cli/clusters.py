@@ -134,8 +134,8 @@ def describe_(session: Session, broker: int | None = None) -> None:
 def _with_reasons(session: Session, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add since when brokers are in their states, and why, to rows of those that are not active."""
     metadata, brokers = session.cluster._metadata, session.cluster.image.brokers
-    states = {each.broker_id: each.state for each in brokers.values() if not each.is_eligible}
-    begun = state_begins(states, metadata.pieces_newest_first())
+    others = {each.broker_id: each for each in brokers.values() if not each.is_eligible}
+    begun = state_begins(others, metadata.pieces_newest_first())
     for row in rows:
         event, fenced_ms = begun.get(row["broker"]), brokers[row["broker"]].fenced_since_ms
         since_ms = fenced_ms if event is None else micros_of(event.time) // 1000

@@ -21,7 +21,7 @@ from kafka_on_spark.base.ids import (
     TopicPartition,
     time_of,
 )
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import BrokerRegistration, MetadataImage
 from kafka_on_spark.metadata.partition import NOT_COMPACTED, Compaction, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
@@ -156,19 +156,25 @@ def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
 
 
 def state_begins(
-    states: Mapping[BrokerId, BrokerState],
+    brokers: Mapping[BrokerId, BrokerRegistration],
     pieces: Iterable[tuple[MetadataImage, Sequence[MetadataBatch]]],
 ) -> dict[BrokerId, BrokerEvent]:
-    """Return what put each broker into the state that it has. `pieces`: the log, the newest first.
-    A broker whose decision is gone, as metadata.max.retention.ms says, is left out."""
+    """Return what put each broker into the state that it has. `pieces`: the log, the newest first,
+    of which no more is read than it takes. A broker whose decision is gone, as
+    metadata.max.retention.ms says, is left out."""
     found: dict[BrokerId, BrokerEvent] = {}
-    pending = set(states)
+    pending = set(brokers)
     with suppress(HistoryExpiredError):
         for _, batches in pieces if pending else ():
             for event in reversed(broker_history(batches)):
-                if event.broker_id in pending and event.state is states[event.broker_id]:
+                if event.broker_id not in pending:
+                    continue
+                broker = brokers[event.broker_id]
+                if event.state is broker.state:
                     found[event.broker_id] = event  # one before may say the same
-                else:
+                since_ms = broker.fenced_since_ms
+                is_first = since_ms is not None and event.time == time_of(since_ms)
+                if is_first or event.state is not broker.state:
                     pending.discard(event.broker_id)
             if not pending:
                 break

@@ -116,9 +116,9 @@ def pieces_of(lived, size, *, lost=0):
         yield MetadataImage(), lived.batches[start : start + size]
 
 
-def states(lived):
+def not_active(lived):
     return {
-        each.broker_id: each.state
+        each.broker_id: each
         for each in lived.image.brokers.values()
         if each.state is not BrokerState.ACTIVE
     }
@@ -129,7 +129,7 @@ def test_a_broker_that_is_not_active_says_since_when_and_why(size):
     lived = life("1 2 3").at(1).fail(3).at(2).come_back(3).at(3).fail(1).at(4).drain(2)
     lived.at(5).fail(3).at(6).commit(change(lived, 3, BrokerState.FENCED))
 
-    found = state_begins(states(lived), pieces_of(lived, size))
+    found = state_begins(not_active(lived), pieces_of(lived, size))
 
     assert {key: (each.time.second, each.why) for key, each in found.items()} == {
         1: (3, "gone"),
@@ -143,7 +143,16 @@ def test_a_decision_that_is_gone_from_the_history_is_left_out():
     first = len(lived.batches)
     lived.at(2).fail(1)
 
-    assert set(state_begins(states(lived), pieces_of(lived, 1, lost=first))) == {1}
+    assert set(state_begins(not_active(lived), pieces_of(lived, 1, lost=first))) == {1}
+
+
+def test_what_was_before_a_broker_was_fenced_is_not_read():
+    lived = life("1 2 3").at(1).fail(3)
+    lived.at(2).commit(change(lived, 3, BrokerState.FENCED))
+    pieces = pieces_of(lived, 1)
+
+    assert state_begins(not_active(lived), pieces)[3].why == "gone"
+    assert list(pieces), "all was read"
 
 
 def test_nothing_is_read_of_brokers_that_are_all_active():
