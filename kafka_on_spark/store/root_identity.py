@@ -236,8 +236,6 @@ def probe_root(
         KafkaStorageError: It does not answer, or is another disk.
     """
     check_directory(root, expected, options)
-    if is_local(root) and size_bytes:
-        _check_room(root, size_bytes)
     if is_local(root) or size_bytes:
         put_and_delete(root, options, size_bytes)
     else:  # a request less; the next probe replaces it, and once there is none, upkeep deletes it
@@ -245,6 +243,8 @@ def probe_root(
 
 
 def put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> None:
+    if is_local(root) and size_bytes:
+        _check_room(root, size_bytes)
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
     # No file system makes random bytes smaller, and each has found room for them once they are

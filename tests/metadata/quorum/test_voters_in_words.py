@@ -1,6 +1,8 @@
 """What people are told of voters whose roots fail, with a majority and without; and of a new leader."""
 
+import errno
 import logging
+import os
 
 import pytest
 
@@ -16,7 +18,9 @@ from kafka_on_spark.base.errors import (
     RootFullError,
     RootReadOnlyError,
 )
+from kafka_on_spark.metadata.cluster_roots import create_metadata_log
 from kafka_on_spark.metadata.quorum.description import condition_of
+from kafka_on_spark.store.roots import StorageOptions
 
 # fmt: off
 CONDITIONS = [
@@ -68,6 +72,21 @@ def test_a_follower_that_is_full_is_known_until_it_takes_a_commit(quorum, proces
         == conditions(process.describe().voters)
         == [None] * 3
     )
+
+
+@pytest.mark.parametrize("code, word", [(errno.ENOSPC, "full"), (errno.EROFS, "read-only")])
+def test_a_folder_is_tried_by_a_file_that_leaves_nothing(tmp_path, monkeypatch, code, word):
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    log = create_metadata_log(str(tmp_path), StorageOptions(), "a-cluster")
+    before = set(tmp_path.iterdir())
+    assert conditions(log.describe().voters) == [None]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refuse)
+        assert conditions(log.describe().voters) == [word]
+
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_who_may_only_read_sees_how_voters_are(quorum, process):
