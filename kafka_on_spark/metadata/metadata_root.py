@@ -16,7 +16,6 @@ from uuid import uuid4
 from kafka_on_spark.base.errors import (
     ClusterNotFoundError,
     CorruptLogError,
-    InvalidRequestError,
     InvalidRootError,
     KafkaStorageError,
     ReplicaLostError,
@@ -40,9 +39,6 @@ NODE_ID: Final = NodeId(1)
 REMOVED: Final = b"removed=true"
 """A line of a former voter's ``meta.properties``."""
 
-FORK: Final = "fork"
-"""Begins a line of a copy's ``meta.properties``: the plan of a fork that is not done."""
-
 _DIRECTORY_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 _NEVER_RESTORED: Final = (
@@ -58,14 +54,12 @@ class MetadataIdentity:
     Attributes:
         is_removed: It is not a voter any more. That is for people, and for processes with an old
             list of roots; what its table says counts.
-        fork: On a copy, the plan of a fork that is not done (JSON); "": there is none.
     """
 
     cluster_id: str
     node_id: NodeId
     directory_id: DirectoryId
     is_removed: bool = field(default=False, compare=False)
-    fork: str = field(default="", compare=False)
 
     @property
     def key(self) -> VoterKey:
@@ -84,8 +78,6 @@ class MetadataIdentity:
 
     def encode(self) -> bytes:
         content = encode_properties(self.cluster_id, f"node.id={self.node_id}", self.directory_id)
-        if self.fork:
-            content += f"{FORK}={self.fork}\n".encode()
         return content + (REMOVED + b"\n" if self.is_removed else b"")
 
 
@@ -97,21 +89,8 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
     """Return which metadata root this is, or None if it has no ``meta.properties``.
 
     Raises:
-        InvalidRequestError: It is a copy whose fork is not done.
         InvalidRootError: The file is not a metadata root's.
     """
-    found = read_copied(metadata_root, options)
-    if found is not None and found.fork:
-        raise InvalidRequestError(
-            f"the metadata root {metadata_root} is a copy that was being made a cluster of its own,"
-            " which was cut off: run `cluster --fork` (Cluster.fork) again with the same roots,"
-            " which goes on with it"
-        )
-    return found
-
-
-def read_copied(metadata_root: str, options: StorageOptions) -> MetadataIdentity | None:
-    """Do as `read_identity`, for who forks a copy: also if a fork is under way."""
     content = read_properties(metadata_root, options)
     if content is None:
         return None
@@ -122,7 +101,6 @@ def read_copied(metadata_root: str, options: StorageOptions) -> MetadataIdentity
             NodeId(int(fields["node.id"])),
             DirectoryId(fields["directory.id"]),
             is_removed=REMOVED in content.splitlines(),
-            fork=fields.get(FORK, ""),
         )
     except (KeyError, ValueError):
         found = None
@@ -225,7 +203,7 @@ def nothing_at(metadata_root: str) -> str:
 
 def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:
     """Check that no other cluster was created at the root of one that this process has open."""
-    found = read_copied(metadata_root, options)
+    found = read_identity(metadata_root, options)
     if found is None:
         raise KafkaStorageError(nothing_at(metadata_root))
     if found.directory_id != opened.directory_id:

@@ -505,7 +505,7 @@ def check_cluster_ids(cluster_ids: Mapping[str, str]) -> str:
         if cluster_id != first[1]:
             raise InconsistentClusterIdError(
                 f"{first[0]} belongs to cluster {first[1]} and {root} to {cluster_id}: name roots"
-                " of one cluster"
+                " of one cluster, or finish a `cluster --fork` that was cut off, by the same call"
             )
     return first[1]
 
