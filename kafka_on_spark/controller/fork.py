@@ -178,8 +178,8 @@ class _Copy:
     def __init__(self, url: str, brokers: Mapping[BrokerId, str], options: StorageOptions) -> None:
         self.url, self.brokers, self.options = url, brokers, options
         roots = sorted(roots_in(url))
-        read = {root: read_identity(root, options) for root in roots}
-        self.copied = {root: each for root, each in read.items() if each is not None}
+        self._roots = roots
+        self.copied = self._named()
         # Once some have the new identity, the others still have that by which the plan is named.
         self._files, self._plan, found = RootFiles(roots[0], options), "", None
         for cluster_id in {each.cluster_id for each in self.copied.values()}:
@@ -201,6 +201,10 @@ class _Copy:
             root: MetadataIdentity(self.cluster_id, NodeId(node_id), self.disk_at(root))
             for node_id, root in enumerate(roots, NODE_ID)
         }
+
+    def _named(self) -> dict[str, MetadataIdentity]:
+        read = {root: read_identity(root, self.options) for root in self._roots}
+        return {root: each for root, each in read.items() if each is not None}
 
     def disk_at(self, root: str) -> DirectoryId:
         return DirectoryId(self._ids[root])
@@ -354,7 +358,8 @@ class _Copy:
             create_root(root)
             check_conditional_puts(root, self.options)  # it may be another kind of storage
         plan = json.dumps(self._ids).encode()
-        if self.is_new and not self._files.write_if_absent(self._plan, plan):
+        is_first = not self.is_new or self._files.write_if_absent(self._plan, plan)
+        if not is_first or (self.is_new and self._named() != self.copied):  # one may have ended
             raise InvalidRequestError(
                 "another fork of this copy has just begun: let it end, or call again, which goes on"
                 " with it"

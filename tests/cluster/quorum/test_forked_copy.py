@@ -13,35 +13,25 @@ from tests.cluster.disks import FAST, files_below, isr_of, records, values_of
 from tests.cluster.quorum.forks import (
     BROKERS,
     brokers_of,
+    check_each_kill,
     check_forked,
     copied_under_load,
     copy,
     copy_live,
-    fork_each_until,
+    create,
     hold,
+    later_brokers,
+    logs_of,
+    newest_segment,
     roots_of,
+    settle,
+    table_of,
 )
-from tests.cluster.scripts import Started
-from tests.cluster.voters import bring_up, end_calls
 
 
 @pytest.fixture(autouse=True)
 def _one_race_a_device(monkeypatch):
     monkeypatch.setattr(forking, "check_conditional_puts", lambda root, options: None)
-
-
-def create(base, voters=1, ids=BROKERS):
-    cluster = Cluster.create(roots_of(base, voters), brokers_of(base, ids), configs=FAST)
-    cluster.create_topic("orders", replica_assignment={0: list(ids)})
-    cluster.append("orders", records(b"1", b"2"))
-    cluster.append("orders", records(b"3"))
-    cluster.replicate()
-    return cluster
-
-
-def settle(cluster):
-    bring_up(cluster)
-    end_calls(cluster)
 
 
 @pytest.fixture
@@ -50,11 +40,6 @@ def prod(folder):
     with create(folder / "prod") as cluster:
         settle(cluster)
     return folder / "prod"
-
-
-def logs_of(cluster):
-    partition = cluster.describe_topic("orders").partitions[0]
-    return (*values_of(cluster, "orders"),), partition.isr, partition.offsets.high_watermark
 
 
 LONG = pytest.mark.long
@@ -149,6 +134,45 @@ def test_a_fork_is_not_forked_again_under_its_own_roots_and_its_copy_may_be(fold
         assert forked.fsck().findings == ()
 
 
+def test_of_two_forks_of_one_copy_at_a_time_one_goes_on(folder, prod, monkeypatch):
+    trial = copy(prod, folder / "trial")
+    create_root, first = forking.create_root, []
+
+    def after_another_fork(root):
+        if not first:
+            first.append(None)
+            first[0] = Cluster.fork(trial / "m1", brokers_of(trial))
+        create_root(root)
+
+    monkeypatch.setattr(forking, "create_root", after_another_fork)
+    with pytest.raises(InvalidRequestError, match="another fork"):
+        Cluster.fork(trial / "m1", brokers_of(trial))
+
+    with Cluster.open(trial / "m1") as forked:
+        assert forked.image.cluster_id == first[0].cluster_id
+        assert logs_of(forked) == ((b"1", b"2", b"3"), (1, 2, 3), 3)
+
+
+def test_a_replica_that_a_reassignment_adds_has_what_others_lack(folder):
+    with create(folder / "prod") as cluster:
+        cluster.create_topic("moved", replica_assignment={0: [1]})
+        cluster.append("moved", records(b"a"))
+        os.rename(folder / "prod" / "3", folder / "away")
+        cluster.reassign({("moved", 0): [2, 3]})
+        cluster.replicate()
+        os.rename(folder / "away", folder / "prod" / "3")
+        settle(cluster)
+    trial = copy(folder / "prod", folder / "trial")
+    [table] = (trial / "1").glob("moved-*")
+    shutil.rmtree(table)
+
+    report = Cluster.fork(trial / "m1", brokers_of(trial))
+
+    assert report.lost == ()
+    with Cluster.open(trial / "m1") as forked:
+        assert values_of(forked, "moved") == [b"a"]
+
+
 def test_a_dry_run_says_what_would_become_of_a_copy_and_writes_nothing(folder, prod):
     trial = copy(prod, folder / "trial")
     before = files_below(folder)
@@ -179,15 +203,6 @@ def test_brokers_without_a_copy_are_unregistered_and_what_only_they_had_needs_a_
         forked.append("alone", records(b"c"))
         assert values_of(forked, "alone") == [b"c"]
         assert forked.fsck().findings == ()
-
-
-def table_of(base, broker_id):
-    [table] = (base / str(broker_id)).glob("orders-*/0-*")
-    return table
-
-
-def newest_segment(table):
-    return max(table.glob("*.parquet"), key=lambda each: each.stat().st_mtime_ns)
 
 
 def shorten(base, broker_id):
@@ -247,29 +262,6 @@ def test_what_no_copied_replica_has_is_lost_only_by_a_yes(folder, prod):
         assert forked.fsck().findings == ()
 
 
-def later_brokers(folder, voters=1):
-    """Copy the metadata, then brokers that were led by others since and have more; the last files of
-    two are missing."""
-    with create(folder / "prod", voters) as cluster:
-        settle(cluster)
-        trial = folder / "trial"
-        for root in roots_of(folder / "prod", voters):
-            copy(root, trial / root.name)
-        for _ in range(3):  # each election fences tables at a later epoch
-            cluster.drain_broker(1)
-            cluster.append("orders", records(b"later"))
-            cluster.resume_broker(1)
-            cluster.elect_leaders()
-        cluster.append("orders", records(b"last"))
-        cluster.replicate()
-        settle(cluster)
-        for broker_id in BROKERS:
-            copy(folder / "prod" / str(broker_id), trial / str(broker_id))
-    for broker_id in (1, 2):
-        newest_segment(table_of(trial, broker_id)).unlink()
-    return trial
-
-
 def test_leaders_are_above_all_fences_of_logs_that_were_copied_later(folder):
     trial = later_brokers(folder)
 
@@ -286,31 +278,20 @@ def test_leaders_are_above_all_fences_of_logs_that_were_copied_later(folder):
         assert forked.fsck().findings == ()
 
 
-EACH_WRITE = [(1, 6), pytest.param(1, 1, marks=LONG), pytest.param(3, 1, marks=LONG)]
-"""Voters, and one of how many writes it dies at."""
+EACH_WRITE = [
+    (1, 3, 8),
+    pytest.param(1, 1, 1, marks=LONG),
+    pytest.param(1, 3, 1, marks=LONG),
+    pytest.param(3, 3, 1, marks=LONG),
+]
+"""Voters before and after, and one of how many writes it dies at."""
 
 
-@pytest.mark.parametrize("voters, step", EACH_WRITE)
-def test_a_fork_that_is_killed_at_a_write_is_refused_until_it_is_called_again(folder, voters, step):
-    trial = later_brokers(folder, voters)
-    bases = [(at, folder / f"trial-{at}") for at in range(1, 90, step)]
-
-    codes = Started(fork_each_until, trial, bases, voters).rest(300).split()
-
-    killed = codes.count("9")
-    assert codes == ["9"] * killed + ["0"]
-    assert killed * step > 12
-    results = set()
-    for place, (_, base) in enumerate(bases[: killed + 1]):
-        roots = roots_of(base, voters)
-        if place < killed:
-            with pytest.raises((InvalidRequestError, InvalidRootError), match="cluster --fork"):
-                Cluster.open(roots)
-            Cluster.fork(roots, brokers_of(base))
-        with Cluster.open(roots) as forked:
-            results.add((*logs_of(forked), len(forked.image.brokers)))
-            assert place % 4 or forked.fsck().findings == ()
-    assert len(results) == 1
+@pytest.mark.parametrize("before, after, step", EACH_WRITE)
+def test_a_fork_that_is_killed_at_a_write_is_refused_until_it_is_called_again(
+    folder, before, after, step
+):
+    check_each_kill(later_brokers(folder, before), folder, after, step)
 
 
 def upkeep_of(cluster):
