@@ -447,7 +447,8 @@ def _forked(
     there is none, an unclean election says what is lost, and without a log it begins empty. Return
     it, what is not whole, and what is lost.
 
-    Replicas of a reassignment under way all stay: those that come may have what others lack.
+    Replicas of a reassignment under way all stay: those that come may have what others lack. A log
+    start that has moved since the metadata was copied holds.
     """
     replicas = tuple(each.address.broker_id for each in found)
     states = [(each.address, each.state) for each in found if each.state is not None]
@@ -458,7 +459,8 @@ def _forked(
     fence = LeaderEpoch(
         1 + max([partition.leader_epoch, *(s.leader_epoch or 0 for _, s in states)])
     )
-    start, committed = partition.log_start_offset, partition.high_watermark
+    committed = partition.high_watermark
+    start = max([partition.log_start_offset, *(each.log_start_offset for _, each in states)])
     if not states and (committed > 0 or not unmade):
         there = sorted(image.brokers)
         begun = new_partition(
@@ -484,6 +486,7 @@ def _forked(
         throttle_bytes_per_s=None,
         leader=None,
         leader_epoch=fence,
+        log_start_offset=min(start, committed),
     )
     inspections = [inspection_of(address, kept, state) for address, state in states]
     complete = complete_replicas(kept, inspections)
@@ -495,10 +498,16 @@ def _forked(
     # If nothing is committed, nothing was appended to those without a table.
     isr = {each.broker_id for each in complete} | (unmade if committed == 0 else set())
     best = furthest_replica(kept, complete or inspections, eligible=frozenset(replicas))
-    if not isr and best is not None:
-        change, losing = unclean_change(kept, best)
-        return kept.merge(kept.completed(change)), problems, losing
-    leader = min(isr, key=replicas.index) if best is None else best.broker_id
-    after = kept.merge(PartitionChange(leader=leader, isr=frozenset(isr)))
-    log_end = committed if best is None else best.log_end_offset
-    return replace(after, log_end_offset=log_end), problems, ""
+    losing, leader = "", min(isr, key=replicas.index) if best is None else best.broker_id
+    change, log_end = PartitionChange(leader=leader, isr=frozenset(isr)), 0
+    if best is not None:
+        log_end = best.log_end_offset
+        if not isr:
+            change, losing = unclean_change(kept, best)
+    after = kept.merge(kept.completed(change))
+    after = replace(
+        after,
+        log_end_offset=max(after.high_watermark, log_end),
+        log_start_offset=max(kept.log_start_offset, min(start, after.high_watermark)),
+    )
+    return after, problems, losing

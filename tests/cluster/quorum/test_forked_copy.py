@@ -278,6 +278,24 @@ def test_leaders_are_above_all_fences_of_logs_that_were_copied_later(folder):
         assert forked.fsck().findings == ()
 
 
+def test_records_that_were_deleted_after_the_metadata_was_copied_stay_deleted(folder):
+    trial = folder / "trial"
+    with create(folder / "prod") as cluster:
+        settle(cluster)
+        copy(folder / "prod" / "m1", trial / "m1")
+        cluster.delete_records({("orders", 0): 2})
+        cluster.replicate(is_sweep=True)
+        settle(cluster)
+    for broker_id in BROKERS:
+        copy(folder / "prod" / str(broker_id), trial / str(broker_id))
+
+    assert Cluster.fork(trial / "m1", brokers_of(trial)).lost == ()
+
+    with Cluster.open(trial / "m1") as forked:
+        forked.append("orders", records(b"4"))
+        assert values_of(forked, "orders") == [b"3", b"4"]
+
+
 EACH_WRITE = [
     (1, 3, 8),
     pytest.param(1, 1, 1, marks=LONG),
