@@ -4,14 +4,13 @@ The copied metadata log is read, as far as its files are there, and never writte
 in this order; the same call goes on after a crash anywhere, and until the last step every open of
 the copy is refused, since it is not where its log registers it:
 
-1. The plan, with all new ids, on the first metadata root, unless one is there: of two forks of one
-   copy one goes on. It is deleted after the last step.
+1. The plan, with all new ids, as ``fork.json`` on the first metadata root, unless one is there: of
+   two forks of one copy one goes on. It is deleted after the last step.
 2. ``meta.properties`` of each broker's root: from now on it is the new cluster's.
 3. Logs that lack a file are cut before it, a commit each.
 4. A new metadata table on each metadata root, and in it, as one commit, the cluster as it is now.
    After that commit nothing is decided again.
-5. ``meta.properties`` of each metadata root, those of the copied ones last: the plan is known by
-   what they had.
+5. ``meta.properties`` of each metadata root, the copied ones last: until then an open reads these.
 
 Tables of replicas keep the directory ids with which they were made (see `evidence.UNCHECKED`). The
 new log begins above the quorum epoch of the old one, so that no snapshot beside it passes for its
@@ -25,7 +24,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Final
 
 from kafka_on_spark.base.config import HOLD
 from kafka_on_spark.base.errors import (
@@ -43,7 +41,6 @@ from kafka_on_spark.base.ids import (
     NodeId,
     Offset,
     PartitionEpoch,
-    PartitionKey,
     QuorumEpoch,
     ensure,
 )
@@ -56,14 +53,9 @@ from kafka_on_spark.log.replicas import Decide, commit_decided
 from kafka_on_spark.log.state import ReplicaAddress, ReplicaState, address_of
 from kafka_on_spark.log.truncation import are_too_many_to_cut
 from kafka_on_spark.log.worker import Worker
-from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_voter_table
+from kafka_on_spark.metadata.cluster_roots import DeltaMetadataLog, create_voter_table, named
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage, snapshot_records
-from kafka_on_spark.metadata.metadata_root import (
-    NODE_ID,
-    MetadataIdentity,
-    check_unnamed,
-    read_identity,
-)
+from kafka_on_spark.metadata.metadata_root import NODE_ID, MetadataIdentity, check_unnamed
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.quorum.elector import check_cluster_ids
 from kafka_on_spark.metadata.quorum.quorum_log import newest_snapshot
@@ -72,16 +64,12 @@ from kafka_on_spark.metadata.quorum.voter_table import UNREADABLE, TableChange, 
 from kafka_on_spark.metadata.records import BrokerState, MetadataBatch, PartitionRecord, Record
 from kafka_on_spark.node.node import ID_SOURCE, THREADS
 from kafka_on_spark.node.opening import open_metadata
-from kafka_on_spark.store import root_identity
-from kafka_on_spark.store.deadlines import DaemonThreads
+from kafka_on_spark.store.deadlines import CONFLICTS_MS, DaemonThreads
 from kafka_on_spark.store.local_files import COMMIT_BYTES_MAX
 from kafka_on_spark.store.new_roots import check_conditional_puts, create_root
-from kafka_on_spark.store.root_identity import META_PROPERTIES, RootIdentity
+from kafka_on_spark.store.root_identity import META_PROPERTIES, RootIdentity, read_identity
 from kafka_on_spark.store.root_urls import check_roots_apart, is_one_place, roots_in
 from kafka_on_spark.store.roots import RootFiles, StorageOptions
-
-COMMIT_MS_MAX: Final = 120_000
-"""As the default of delivery.timeout.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +105,6 @@ class _Found:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decision:
-    """What to write. `quorum_epoch`: of the copied log, above which the new one begins."""
-
-    generation: int
-    quorum_epoch: QuorumEpoch
-    records: Sequence[Record]
-    cuts: Sequence[_Found]
-    report: ForkReport
-
-
 def fork(
     url: str,
     brokers: Mapping[BrokerId, str],
@@ -145,24 +122,23 @@ def fork(
     with suppress(*UNREADABLE):  # no root has a new table yet
         log = DeltaMetadataLog(url, options, identities=copy.voters)
     if log is None or not log.has_decided():
-        decision = copy.decide(racks)
-        report, records = decision.report, decision.records
+        report, records = copy.decide(racks)
         if report.lost and not (accepts_losses or is_dry_run):
             raise InvalidRequestError(
                 f"the copy lacks committed records: {'; '.join(report.lost)}: copy the roots again"
                 " while deletes are held, or accept the losses"
             )
         if not is_dry_run:
-            copy.write(decision)
+            copy.write()
     if is_dry_run:
         return report
 
     def decide(now: MetadataImage) -> ControllerResult[None]:
-        ensure(bool(now.cluster_id or records), "a decision that a table had is gone")
         return ControllerResult([] if now.cluster_id else records, None)
 
     metadata = open_metadata(url, options, identities=copy.voters)
-    metadata.submit(decide, timeout_ms=COMMIT_MS_MAX)
+    metadata.submit(decide, timeout_ms=CONFLICTS_MS)
+    ensure(metadata.image.cluster_id == copy.cluster_id, "a decision that a table had is gone")
     copy.finish()
     return replace(report, cluster_id=copy.cluster_id)
 
@@ -178,40 +154,27 @@ class _Copy:
     def __init__(self, url: str, brokers: Mapping[BrokerId, str], options: StorageOptions) -> None:
         self.url, self.brokers, self.options = url, brokers, options
         roots = sorted(roots_in(url))
-        self._roots = roots
-        self.copied = self._named()
-        # Once some have the new identity, the others still have that by which the plan is named.
-        self._files, self._plan, found = RootFiles(roots[0], options), "", None
-        for cluster_id in {each.cluster_id for each in self.copied.values()}:
-            path = f"{roots[0]}/fork-{cluster_id}.json"
-            content = self._files.read(path, COMMIT_BYTES_MAX)
-            if found is None:
-                self._plan, found = path, content
+        self.copied = named(roots, options)
+        self._files, self._plan = RootFiles(roots[0], options), f"{roots[0]}/fork.json"
+        found = self._files.read(self._plan, COMMIT_BYTES_MAX)
         new = {each: ID_SOURCE.new_uuid() for each in ("cluster", *roots, *brokers.values())}
+        self._is_new = found is None
         self._ids: dict[str, str] = new if found is None else json.loads(found)
-        self.is_new = found is None
         if self._ids.keys() != new.keys():
-            others = ", ".join(each for each in self._ids if each != "cluster")
             raise InvalidRequestError(
-                f"a fork of this copy is under way, with other roots: give {others}, or copy all"
-                " roots again, to empty folders"
+                f"{self._plan} is the plan of a fork of other roots: give"
+                f" {', '.join([*self._ids][1:])}, if it was cut off; delete that file, if it has"
+                " ended; or copy all roots again, to empty folders"
             )
         self.cluster_id = self._ids["cluster"]
         self.voters = {
-            root: MetadataIdentity(self.cluster_id, NodeId(node_id), self.disk_at(root))
+            root: MetadataIdentity(self.cluster_id, NodeId(node_id), DirectoryId(self._ids[root]))
             for node_id, root in enumerate(roots, NODE_ID)
         }
 
-    def _named(self) -> dict[str, MetadataIdentity]:
-        read = {root: read_identity(root, self.options) for root in self._roots}
-        return {root: each for root, each in read.items() if each is not None}
-
-    def disk_at(self, root: str) -> DirectoryId:
-        return DirectoryId(self._ids[root])
-
-    def broker(self, broker_id: BrokerId, generation: int) -> RootIdentity:
+    def _broker(self, broker_id: BrokerId, generation: int) -> RootIdentity:
         """Return what a broker's root becomes."""
-        disk = self.disk_at(self.brokers[broker_id])
+        disk = DirectoryId(self._ids[self.brokers[broker_id]])
         return RootIdentity(self.cluster_id, broker_id, disk, generation, (*self.voters,))
 
     def _put(self, root: str, identity: MetadataIdentity | RootIdentity) -> None:
@@ -265,42 +228,40 @@ class _Copy:
     def _disk_of(self, broker_id: BrokerId, image: MetadataImage) -> DirectoryId:
         """Return which disk a root is: a copy of the broker's, or what this fork has made of it."""
         root, known = self.brokers[broker_id], image.brokers.get(broker_id)
-        found = root_identity.read_identity(root, self.options)
-        wanted = [self.broker(broker_id, image.generation)]
+        found = read_identity(root, self.options)
+        wanted = [self._broker(broker_id, image.generation)]
         if known is not None and image.cluster_id is not None:
             wanted.append(RootIdentity(image.cluster_id, broker_id, known.directory_id))
         if found is None or found not in wanted:
-            is_what = "no broker's root"
-            if found is not None:
-                is_what = f"broker {found.broker_id}'s root of cluster {found.cluster_id}"
             raise InvalidRootError(
-                f"{root} is {is_what}, and not a copy of broker {broker_id}'s of cluster"
-                f" {image.cluster_id}: give each broker's copy once, under its id, as it was copied"
+                f"{root} is not a copy of broker {broker_id}'s root of cluster {image.cluster_id}:"
+                " give each broker's copy once, under its id, as it was copied"
             )
         return found.directory_id
 
     # What it becomes.
 
-    def decide(self, racks: Mapping[int, str]) -> _Decision:
+    def decide(self, racks: Mapping[int, str]) -> tuple[ForkReport, list[Record]]:
         """Decide what the copy becomes. Nothing is written."""
-        for root in self.voters.keys() - self.copied if self.is_new else ():
+        for root in self.voters.keys() - self.copied if self._is_new else ():
             check_unnamed(root, self.options)
-        quorum_epoch, before, not_whole = self._best_log()
+        self._quorum_epoch, before, not_whole = self._best_log()
         check_cluster_ids({root: each.cluster_id for root, each in self.copied.items()})
         self._check_places(before)
         disks = {broker_id: self._disk_of(broker_id, before) for broker_id in self.brokers}
+        self._identities = {each: self._broker(each, before.generation) for each in disks}
         there = {
             broker_id: replace(
                 known := before.brokers[broker_id],
                 broker_epoch=BrokerEpoch(known.broker_epoch + 1),
-                root=root,
+                root=self.brokers[broker_id],
                 rack=racks.get(broker_id, known.rack),
-                directory_id=self.disk_at(root),
+                directory_id=identity.directory_id,
                 state=BrokerState.ACTIVE,
                 fenced_since_ms=None,
                 refused=None,
             )
-            for broker_id, root in self.brokers.items()
+            for broker_id, identity in self._identities.items()
         }
         gone = {i: each.broker_epoch for i, each in before.brokers.items() if i not in there}
         image = replace(
@@ -315,70 +276,59 @@ class _Copy:
             requests=(),
         )
         cause = f"forked from cluster {before.cluster_id} at metadata offset {before.offset}"
-        lost, cuts, forked = (
-            list[str](),
-            list[_Found](),
-            dict[PartitionKey, PartitionRegistration](),
-        )
-        causes = dict[PartitionKey, str]()
-        partitions, worker = dict(image.partitions()), Worker(self.options)
+        records: list[Record] = [replace(each, cause=cause) for each in snapshot_records(image)]
+        partitions = {
+            i: each for i, each in enumerate(records) if isinstance(each, PartitionRecord)
+        }
+        inspect = partial(_inspected, image, disks=disks, worker=Worker(self.options))
+        self._cuts, lost = list[tuple[ReplicaAddress, Decide]](), list[str]()
         with DaemonThreads(THREADS, "fork") as threads:
-            inspect = partial(_inspected, image, disks=disks, worker=worker)
-            inspected = threads.map(inspect, partitions, partitions.values())
-            for (key, partition), found in zip(partitions.items(), inspected, strict=True):
-                name = "{}-{}".format(*image.name_of(key))
-                forked[key], problems, losing = _forked(image, key, partition, found)
-                cuts += [each for each in found if each.cut]
-                not_whole += [f"{name} on broker {each}: {why}" for each, why in problems.items()]
+            inspected = threads.map(inspect, partitions.values())
+            for (place, each), found in zip(partitions.items(), inspected, strict=True):
+                after, problems, losing = _forked(image, each, found)
+                name, why = f"{each.topic}-{each.partition}", f"{cause}; {losing}"
+                records[place] = replace(each, registration=after, cause=why if losing else cause)
+                self._cuts += [
+                    (replace(one.address, directory_id=one.directory), one.cut)
+                    for one in found
+                    if one.cut and one.directory
+                ]
+                not_whole += [f"{name} on broker {one}: {said}" for one, said in problems.items()]
                 lost += [f"{name}: {losing}"] if losing else []
-                causes[key] = f"{cause}; {losing}" if losing else cause
-        return _Decision(
-            generation=image.generation,
-            quorum_epoch=quorum_epoch,
-            records=[
-                replace(each, registration=forked[each.key], cause=causes[each.key])
-                if isinstance(each, PartitionRecord)
-                else replace(each, cause=cause)
-                for each in snapshot_records(image)
-            ],
-            cuts=cuts,
-            report=ForkReport(
-                metadata_offset=image.offset,
-                unregistered=tuple(sorted(gone)),
-                not_whole=tuple(not_whole),
-                lost=tuple(lost),
-            ),
+        report = ForkReport(
+            metadata_offset=image.offset,
+            unregistered=tuple(sorted(gone)),
+            not_whole=tuple(not_whole),
+            lost=tuple(lost),
         )
+        return report, records
 
     # Writing it.
 
-    def write(self, decision: _Decision) -> None:
+    def write(self) -> None:
         """Write all but the decision and the identities of metadata roots."""
-        for root in self._ids.keys() - {"cluster"}:
+        for root in [*self._ids][1:]:
             create_root(root)
             check_conditional_puts(root, self.options)  # it may be another kind of storage
         plan = json.dumps(self._ids).encode()
-        is_first = not self.is_new or self._files.write_if_absent(self._plan, plan)
-        if not is_first or (self.is_new and self._named() != self.copied):  # one may have ended
+        is_mine = not self._is_new or self._files.write_if_absent(self._plan, plan)
+        if not is_mine or (self._is_new and named([*self.voters], self.options) != self.copied):
             raise InvalidRequestError(
-                "another fork of this copy has just begun: let it end, or call again, which goes on"
-                " with it"
+                "another fork of this copy has just begun, or ended: call again, to go on with it"
             )
         for broker_id, root in self.brokers.items():
-            self._put(root, self.broker(broker_id, decision.generation))
+            self._put(root, self._identities[broker_id])
         replicas = Worker(self.options).replicas
-        for found in decision.cuts:
-            address = replace(found.address, directory_id=self.disk_at(found.address.root))
-            assert found.cut is not None
-            commit_decided(replicas.open_uncached(address), found.cut)
+        for address, cut in self._cuts:
+            commit_decided(replicas.open_uncached(address), cut)
         for root, identity in self.voters.items():
             with suppress(CommitConflictError):  # an earlier try made it
                 create_voter_table(root, identity, self.options)
         log = DeltaMetadataLog(self.url, self.options, identities=self.voters)
         for key in log.tables.voters.keys:
             table = log.tables.load(key)
-            if table.quorum_epoch < decision.quorum_epoch:
-                log.tables.commit(table, TableChange(quorum_epoch=decision.quorum_epoch))
+            if table.quorum_epoch < self._quorum_epoch:
+                log.tables.commit(table, TableChange(quorum_epoch=self._quorum_epoch))
         log.begin()
 
     def finish(self) -> None:
@@ -390,24 +340,24 @@ class _Copy:
 
 def _inspected(
     image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
+    record: PartitionRecord,
     *,
     disks: Mapping[BrokerId, DirectoryId],
     worker: Worker,
 ) -> list[_Found]:
     """Return what `disks`, those that the brokers' roots are now, have of a partition."""
-    found = []
+    found, partition = [], record.registration
     for broker_id, directory in zip(partition.replicas, partition.directories, strict=True):
         if broker_id in disks:
-            address = address_of(image, key, partition, broker_id, directory_id=disks[broker_id])
-            one = _Found(address=address)
+            disk, new = disks[broker_id], image.brokers[broker_id].directory_id
+            address = address_of(image, record.key, partition, broker_id, directory_id=disk)
+            one = _Found(address=address, directory=directory)
             if directory != LOST:
                 one = _inspected_replica(address, worker)
-            # A table may be there though the metadata does not know of it yet.
-            if one.state is not None or directory not in (None, LOST):
-                directory = image.brokers[broker_id].directory_id
-            found.append(replace(one, directory=directory))
+                # A table may be there though the metadata does not know of it yet.
+                is_made = one.state is not None or directory is not None
+                one = replace(one, directory=new if is_made else None)
+            found.append(one)
     return found
 
 
@@ -418,30 +368,25 @@ def _inspected_replica(address: ReplicaAddress, worker: Worker) -> _Found:
     except KafkaOnSparkError as error:
         return _Found(address=address, problem=error.message)
     for part in state.batches:
-        for segment in part.segments:
-            if sizes.get(segment.file_name) != segment.size_bytes:
-                at = part.base_offset
-                problem = f"{segment.file_name}, at offset {at}, is missing or cut short"
-                if are_too_many_to_cut(state.batches_between(at, state.log_end_offset)):
-                    return _Found(address=address, problem=problem)
-                cut = partial(
-                    operations.adopt,
-                    leader_epoch=LeaderEpoch((state.leader_epoch or 0) + 1),
-                    truncate_to=at,
-                    floor=Offset(0),  # what is cut off is on no disk
-                )
-                change = cut(state)
-                assert change is not None, "its fence is above the table's"
-                problem += ": the log is cut there"
-                return _Found(address=address, state=state.apply(change), cut=cut, problem=problem)
+        if all(sizes.get(each.file_name) == each.size_bytes for each in part.segments):
+            continue
+        problem = f"a file at offset {part.base_offset} is missing or cut short"
+        cut = partial(
+            operations.adopt,
+            leader_epoch=LeaderEpoch((state.leader_epoch or 0) + 1),
+            truncate_to=part.base_offset,
+            floor=Offset(0),  # what is cut off is on no disk
+        )
+        change = cut(state)
+        if change is None or are_too_many_to_cut(state.removed_by(change)):
+            return _Found(address=address, problem=problem)
+        problem += ": the log is cut there"
+        return _Found(address=address, state=state.apply(change), cut=cut, problem=problem)
     return _Found(address=address, state=state)
 
 
 def _forked(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    found: Sequence[_Found],
+    image: MetadataImage, record: PartitionRecord, found: Sequence[_Found]
 ) -> tuple[PartitionRegistration, dict[BrokerId, str], str]:
     """Decide how a partition goes on: its complete replicas are in sync, the furthest leads; if
     there is none, an unclean election says what is lost, and without a log it begins empty. Return
@@ -450,28 +395,26 @@ def _forked(
     Replicas of a reassignment under way all stay: those that come may have what others lack. A log
     start that has moved since the metadata was copied holds.
     """
-    replicas = tuple(each.address.broker_id for each in found)
+    partition, replicas = record.registration, tuple(each.address.broker_id for each in found)
     states = [(each.address, each.state) for each in found if each.state is not None]
     unmade = {each.address.broker_id for each in found if each.directory is None}
-    problems = {
-        each.address.broker_id: each.problem for each in found if each.directory and each.problem
-    }
-    fence = LeaderEpoch(
-        1 + max([partition.leader_epoch, *(s.leader_epoch or 0 for _, s in states)])
-    )
+    bad = [each for each in found if each.directory and each.problem]
+    problems = {each.address.broker_id: each.problem for each in bad}
+    fences = [each.leader_epoch or 0 for _, each in states]
+    fence = LeaderEpoch(1 + max([partition.leader_epoch, *fences]))
     committed = partition.high_watermark
     start = max([partition.log_start_offset, *(each.log_start_offset for _, each in states)])
     if not states and (committed > 0 or not unmade):
         there = sorted(image.brokers)
         begun = new_partition(
             image,
-            replicas or (there[key.partition % len(there)],),
+            replicas or (there[record.partition % len(there)],),
             ID_SOURCE.new_uuid,
             partition.unclean_generation + 1,
         )
         epoch = PartitionEpoch(partition.partition_epoch + 1)
-        lost = f"no replica was copied, offsets {start} to {committed - 1} are lost"
         after = replace(begun, leader_epoch=fence, partition_epoch=epoch)
+        lost = f"no replica was copied, offsets {start} to {committed - 1} are lost"
         return after, problems, lost if start < committed else ""
     kept = replace(
         partition,
@@ -490,24 +433,25 @@ def _forked(
     )
     inspections = [inspection_of(address, kept, state) for address, state in states]
     complete = complete_replicas(kept, inspections)
-    for each in inspections:
-        if each not in complete:
-            ends = f"its log, from {each.log_start_offset} to {each.log_end_offset}, does not"
-            why = f"{ends} prove to have what is committed, up to {committed}"
-            problems.setdefault(each.broker_id, why)
+    incomplete = {
+        each.broker_id: f"its log, from {each.log_start_offset} to {each.log_end_offset}, does not"
+        f" prove to have what is committed, up to {committed}"
+        for each in inspections
+        if each not in complete
+    }
     # If nothing is committed, nothing was appended to those without a table.
     isr = {each.broker_id for each in complete} | (unmade if committed == 0 else set())
     best = furthest_replica(kept, complete or inspections, eligible=frozenset(replicas))
-    losing, leader = "", min(isr, key=replicas.index) if best is None else best.broker_id
-    change, log_end = PartitionChange(leader=leader, isr=frozenset(isr)), 0
-    if best is not None:
-        log_end = best.log_end_offset
-        if not isr:
-            change, losing = unclean_change(kept, best)
+    losing, log_end = "", Offset(0) if best is None else best.log_end_offset
+    if isr or best is None:
+        leader = min(isr, key=replicas.index) if best is None else best.broker_id
+        change = PartitionChange(leader=leader, isr=frozenset(isr))
+    else:
+        change, losing = unclean_change(kept, best)
     after = kept.merge(kept.completed(change))
     after = replace(
         after,
         log_end_offset=max(after.high_watermark, log_end),
         log_start_offset=max(kept.log_start_offset, min(start, after.high_watermark)),
     )
-    return after, problems, losing
+    return after, incomplete | problems, losing

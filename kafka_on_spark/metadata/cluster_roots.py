@@ -373,7 +373,7 @@ def create_metadata_log(
     `metadata_root`: one, or several with commas between: then each of them is a voter.
     `with_brokers`: ids of clusters that have brokers' roots, read before this."""
     roots = roots_in(metadata_root)
-    found = _named(roots, options)
+    found = named(roots, options)
     if found:
         # Before anything is written to the others.
         cluster_id = check_cluster_ids({root: each.cluster_id for root, each in found.items()})
@@ -394,7 +394,7 @@ def create_metadata_log(
     return log
 
 
-def _named(roots: Sequence[str], options: StorageOptions) -> dict[str, MetadataIdentity]:
+def named(roots: Sequence[str], options: StorageOptions) -> dict[str, MetadataIdentity]:
     """Return the identities of the roots that have one.
 
     The last one is read first. They are named from the first on, so where another process names

@@ -76,9 +76,6 @@ BEGIN_MS_MIN: Final = 10.0
 BEGIN_MS_MAX: Final = 1_000.0
 """Between elections of processes that create the same cluster at once: each commits an epoch."""
 
-BOOTSTRAP_END: Final = Offset(1)
-"""Where a log ends that nobody has led yet: nobody need hear of its first leader."""
-
 PAUSE_MS: Final = 50
 """Between looks for a leader that does not answer."""
 
@@ -409,7 +406,7 @@ class Elections:
             leader = self._tables.in_time(key, partial(self._tables.load, key), most_ms)
         if not leader.leads or leader.quorum_epoch != candidate.quorum_epoch:
             return None
-        is_first = candidate.log.end_offset <= BOOTSTRAP_END
+        is_first = candidate.log.epoch_before(candidate.log.end_offset) == 0
         self.note_leader(leader.key, leader.quorum_epoch, is_news=not is_first)
         return leader
 
@@ -446,7 +443,7 @@ class Elections:
         """Put the first batch on the first voter, if none has it, and copy it to all that lack it:
         another try made it at another time, and one log has one batch there."""
         voters, write_id = self._tables.voters, bootstrap_id(cluster_id)
-        start, end = Offset(0), BOOTSTRAP_END
+        start, end = Offset(0), Offset(1)
         header = RaftBatch(start, end, QuorumEpoch(0), write_id, BatchKind.DECISION, voters)
         change = TableChange(appended=(header,))
         begun = next((table for table in found if table.log.batches), None)

@@ -47,13 +47,15 @@ OF_VOTERS = [(1, 1), (3, 3), pytest.param(1, 3, marks=LONG), pytest.param(3, 1, 
 
 
 @pytest.mark.parametrize("before, after", OF_VOTERS)
-def test_a_copy_becomes_a_cluster_that_never_meets_the_original(folder, before, after):
+def test_a_copy_becomes_a_cluster_that_never_meets_the_original(folder, caplog, before, after):
     with create(folder / "prod", before) as cluster:
         settle(cluster)
     trial = copy(folder / "prod", folder / "trial")
 
+    caplog.clear()
     report = Cluster.fork(roots_of(trial, after), brokers_of(trial))
 
+    assert "leads the metadata quorum" not in caplog.text
     assert (report.unregistered, report.not_whole, report.lost) == ((), (), ())
     untouched = files_below(folder / "prod")
     with Cluster.open(roots_of(trial, after)) as forked:
@@ -85,13 +87,16 @@ REFUSED = {
     ),
     "two copies of one broker": (
         lambda base, trial: (trial, {1: trial / "1", 2: copy(trial / "1", trial / "again")}),
-        "is broker 1's root of cluster .* not a copy of broker 2's",
+        "not a copy of broker 2's root of cluster",
     ),
     "another cluster's broker": (
         lambda base, trial: (trial, {1: other_brokers(base.parent)}),
-        "not a copy of broker 1's of cluster",
+        "not a copy of broker 1's root of cluster",
     ),
-    "an empty folder": (lambda base, trial: (trial, {1: base.parent / "new"}), "no broker's root"),
+    "an empty folder": (
+        lambda base, trial: (trial, {1: base.parent / "new"}),
+        "not a copy of broker 1's",
+    ),
     "no copied metadata": (
         lambda base, trial: (trial / "x", {1: trial / "1"}),
         "no metadata log to fork",
