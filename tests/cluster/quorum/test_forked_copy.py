@@ -302,7 +302,7 @@ def test_records_that_were_deleted_after_the_metadata_was_copied_stay_deleted(fo
 
 
 EACH_WRITE = [
-    (1, 3, 8),
+    (1, 3, 12),
     pytest.param(1, 1, 1, marks=LONG),
     pytest.param(1, 3, 1, marks=LONG),
     pytest.param(3, 3, 1, marks=LONG),
