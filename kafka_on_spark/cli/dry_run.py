@@ -9,7 +9,7 @@ metadata log. Whatever has no dry run is refused.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from os import PathLike
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import BrokerId, Clock, ControllerEpoch, DirectoryId
@@ -39,6 +39,7 @@ class DryRun(Cluster):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.root, cluster._node)
         self.decided: list[Record] = []
+        self.asked: list[tuple[Command[Any], dict[str, object]]] = []  # with their arguments
 
     def _check_may(self, what: str, operation: str) -> None:
         if operation not in (COMMAND, DESCRIBE):
@@ -48,6 +49,7 @@ class DryRun(Cluster):
 
     def _run(self, command: Command[T], **arguments: object) -> T:
         image = self._metadata.catch_up()
+        self.asked.append((command, arguments))
         self.end_with(command.decide(image, ID_SOURCE, to_json(arguments)).records)
 
     def end_with(self, records: Iterable[Record]) -> NoReturn:

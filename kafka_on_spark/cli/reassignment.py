@@ -70,8 +70,9 @@ def leader_election(
         names = [TopicPartition(topic, partition)]
     else:
         names = all_partitions(image, sorted(image.topic_ids) if topic is None else [topic])
+    cluster, elect = session.cluster, methodcaller("elect_leaders", kind, names)
     if kind == "unclean" and not session.is_dry_run:
-        session.decide([methodcaller("elect_leaders", kind, names)])
+        session.decide([elect])
         lost = [
             f"{each.topic}-{each.partition}, {each.cause}"
             for each in session.dry_run.decided
@@ -83,8 +84,12 @@ def leader_election(
                 f"electing leaders of {plural(len(lost), 'partition')} that lack committed records"
                 f" ({'; '.join(lost[:20])}{'; …' if lost[20:] else ''})"
             )
-    moved = session.cluster.elect_leaders(kind, names)
-    image = session.cluster.image
+        # By what was seen of the replicas for the question: another look might lose more.
+        [(command, looks)] = session.dry_run.asked
+        moved = cluster._names(cluster._run(command, **looks))
+    else:
+        moved = elect(cluster)
+    image = cluster.image
     elected = [{**name._asdict(), "leader": registered(image, name).leader} for name in moved]
     left = [
         {**name._asdict(), "leader": registered(image, name).leader, "why": why}

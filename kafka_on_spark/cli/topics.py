@@ -335,7 +335,7 @@ def alter_(
         session.decide(made)
         count, size_bytes, unknown = session.dry_run.retention_loss()
         if count or unknown:
-            more = f" and what {plural(unknown, 'partition')} without a leader to read lose"
+            more = f", and an unknown number in {plural(unknown, 'partition')} that can't be read"
             session.confirm(
                 f"lowering retention, which deletes {plural(count, 'record')}"
                 f" ({plural(size_bytes, 'byte')}){more if unknown else ''},"

@@ -255,8 +255,8 @@ class CleanupPass(ABC, Generic[ReportT]):
         """
         image = self._metadata.image if image is None else image
         began_ms = self._clock.monotonic_ms()
-        is_held = image.settings().holds_deletes(self._node.clock.now_ms())
-        if is_held or (not is_all and self._times.are_resting(image, began_ms)):
+        holds = image.settings().holds_deletes(self._node.clock.now_ms())
+        if (holds and not is_dry_run) or (not is_all and self._times.are_resting(image, began_ms)):
             return []
         with operating(self.operation):
             asked = self._candidates(image, scope)

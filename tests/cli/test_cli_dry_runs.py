@@ -5,6 +5,7 @@ import pytest
 from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.cli.dry_run import DryRun
+from kafka_on_spark.controller import inspections
 from kafka_on_spark.metadata.image import ControllerResult
 from kafka_on_spark.metadata.records import OffsetCommitRecord, ProducerRecord
 from tests.cluster.disks import files_below, records
@@ -71,6 +72,38 @@ def test_a_time_that_is_ahead_is_reset_and_what_that_does_is_told_before(
     assert image.newest_ms() < services.clock.now_ms() + 60_000
     assert [each.value for each in cluster.metrics() if each.name == "TimeAheadMs"] == [0]
     assert call.json("metadata", "--reset-time")["producers"] == 0
+
+
+def test_retention_is_asked_for_also_while_deletes_are_held(call, new_topic, cluster):
+    topic = new_topic(b"a", b"b")
+    until_ms = cluster._node.clock.now_ms() + 3_600_000
+    cluster.alter_cluster_configs({"delete.hold.until.ms": str(until_ms)})
+
+    refusal = call.refused("configs", "--alter", "--topic", topic, "--add-config", "retention.ms=0")
+
+    cluster.alter_cluster_configs({"delete.hold.until.ms": None})
+    assert "deletes 2 records" in refusal
+
+
+def test_an_unclean_election_is_by_the_looks_that_its_question_was_about(
+    call, new_topic, cluster, disks, monkeypatch
+):
+    """A disk that answers only after nothing was found to ask about elects nobody."""
+    topic = new_topic(b"a", replica_assignment={0: [4, 3]})
+    disks.take_down(3)
+    cluster.append(topic, records(b"only on broker 4"))
+    disks.take_down(4)
+    disks.give_back(3)
+    cluster.run_controller()
+    looks = iter([lambda order, worker: None])
+    look = inspections.inspect_replica
+    monkeypatch.setattr(inspections, "inspect_replica", lambda *given: next(looks, look)(*given))
+
+    told = call.json("leader-election", "--election-type", "unclean", "--topic", topic, code=1)
+
+    disks.give_back(4)
+    cluster.run_controller()
+    assert (told["elected"], told["not_elected"][0]["leader"]) == ([], None)
 
 
 def told_at(time_ms, key):
