@@ -427,8 +427,9 @@ class Upkeep:
         tried: dict[bool, dict[str, str]] = {True: {}, False: {}}
         for result in results:
             topic = self._metadata.image.topics.get(result.key.topic_id)
-            # What ended the task before as a whole has not ended this one.
-            for kind, work in ((WHOLE, NOTHING_DONE), *result.done):
+            # What ended the task before as a whole has not ended this one, if it is one.
+            is_task = not decisions.issuperset(kind for kind, _ in result.done)
+            for kind, work in (*[(WHOLE, NOTHING_DONE)] * is_task, *result.done):
                 if not done.is_dry_run and (work.count or work.error):
                     counts.add(UPKEEP_DONE, work.count, kind=kind)
                     counts.add(UPKEEP_BYTES, work.size_bytes, kind=kind)

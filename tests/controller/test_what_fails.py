@@ -1,14 +1,16 @@
 """What keeps failing is logged when it begins and when it is over, and not meanwhile."""
 
 import logging
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.controller.cleanup_policy import RETENTION
 from kafka_on_spark.controller.failures import TOLD_MAX, Failures
 from kafka_on_spark.controller.upkeep import _Done
-from kafka_on_spark.log.upkeep_work import UpkeepResult, WorkDone
+from kafka_on_spark.log.upkeep_work import WHOLE, UpkeepResult, WorkDone
 from tests.controller.rounds import Rounds
 from tests.controller.worked_rounds import begun
 from tests.fakes import FakeClock
@@ -66,6 +68,20 @@ def test_upkeep_that_fails_at_each_visit_is_told_once(told):
     assert [line.split(" after ")[0] for _, line in told()] == [
         f"orders-0 on broker {each}: work: is over" for each in (1, 2, 3)
     ]
+
+
+def test_a_decision_on_a_log_that_can_be_read_ends_no_failure_of_its_upkeep(told):
+    worked = begun()
+    worked.upkeep.passes = (SimpleNamespace(kind=RETENTION, run=lambda *_, **__: []),)
+    worked.share()
+    of_leader = partial(UpkeepResult, key=worked.done[0].key, broker_id=1)
+    failed = WorkDone().failed(KafkaStorageError("hangs"))
+    told()
+
+    for _ in range(3):
+        worked.upkeep._note([of_leader(done=((RETENTION, WorkDone()),))], _Done())
+        worked.upkeep._note([of_leader(done=((WHOLE, failed),))], _Done())
+    assert told() == [("WARNING", "orders-0 on broker 1: upkeep: KafkaStorage: hangs")]
 
 
 def test_a_merge_is_told_to_those_who_debug(told):
