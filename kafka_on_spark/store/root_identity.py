@@ -236,6 +236,8 @@ def probe_root(
         KafkaStorageError: It does not answer, or is another disk.
     """
     check_directory(root, expected, options)
+    if is_local(root) and size_bytes:
+        _check_room(root, size_bytes)
     if is_local(root) or size_bytes:
         put_and_delete(root, options, size_bytes)
     else:  # a request less; the next probe replaces it, and once there is none, upkeep deletes it
@@ -243,8 +245,6 @@ def probe_root(
 
 
 def put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> None:
-    if is_local(root) and size_bytes:
-        _check_room(root, size_bytes)
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
     # No file system makes random bytes smaller, and each has found room for them once they are
@@ -288,8 +288,7 @@ def now_ms_at(root: str, options: StorageOptions) -> int:
             return now_ms
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
-    # Without content there is room for it on a full disk, from which files are to be deleted. A
-    # flush would wait for other writes.
+    # Empty, since a full disk takes that; unflushed, since a flush would wait for other writes.
     files.write(path, b"", is_flushed=False)
     try:
         now_ms = files.time_ms(path)

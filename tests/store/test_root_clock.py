@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from kafka_on_spark.base.errors import KafkaStorageError
+from kafka_on_spark.base.errors import KafkaStorageError, RootFullError
 from kafka_on_spark.base.ids import BrokerId
 from kafka_on_spark.store import roots
 from kafka_on_spark.store.new_roots import prepare_root
 from kafka_on_spark.store.root_identity import META_PROPERTIES, root_now_ms
+from kafka_on_spark.store.roots import RootFiles
 from kafka_on_spark.store.storage_options import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -44,6 +45,20 @@ def test_a_disk_with_another_clock_says_its_own_time(root, disk, monkeypatch):
     monkeypatch.setattr(os, "rename", late)
 
     assert root_now_ms(root, disk, OPTIONS) == 1_000_000
+
+
+def test_a_full_disk_says_its_time(root, disk, monkeypatch):
+    """Retention that could not ask it would free nothing there."""
+    write = RootFiles.write
+
+    def full(self, path, content, **options):
+        if content:
+            raise RootFullError("no space left")
+        write(self, path, content, **options)
+
+    monkeypatch.setattr(RootFiles, "write", full)
+
+    assert abs(root_now_ms(root, disk, OPTIONS) / 1000 - time.time()) < 60
 
 
 def test_another_disk_says_nothing(root, disk):
