@@ -284,7 +284,8 @@ def _cell(content: Content | list[Any]) -> Shown:
 @alone(
     """Show the bytes, the segments and the lag of each replica on each broker's disk.
 
-    A replica that can't be read, or is lost, has an error in place of them.
+    A replica that can't be read, or is lost, has an error in place of them. So has one that is
+    assigned to nobody; it is removed file.delete.delay.ms later, unless the cluster never knew it.
 
     Options:
         --describe  No effect: the verb always describes. Kafka's tool requires it.
@@ -339,7 +340,7 @@ def _waiting_rows(
             "partition": table.replica.key.partition,
             "size_bytes": 0,
             "waiting_bytes": sum(size for name, size in found.items() if is_cleaned(name)),
-            "error": "it is unassigned, and waits for removal",
+            "error": "it is assigned to nobody",
         }
         for table, found in zip(tables, sizes, strict=True)
         if not is_assigned(image, table.replica)

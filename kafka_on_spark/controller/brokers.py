@@ -78,7 +78,7 @@ def register_broker(
     if known is not None and known.directory_id == directory_id:
         raise DuplicateBrokerRegistrationError(
             f"broker {broker_id} is registered already, with this very root {known.root}:"
-            " give a new broker another id"
+            " give a new broker another id, or this one another rack by brokers --alter"
         )
     if known is not None and known.state is not BrokerState.FENCED:
         raise DuplicateBrokerRegistrationError(
