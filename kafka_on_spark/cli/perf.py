@@ -127,10 +127,10 @@ def consume(
                 measured.add(table.num_rows, sum(each.as_py() or 0 for each in sizes))
                 first_ms = measured.last_ms - measured.began_ms
                 measured.more.setdefault("first_record_ms", first_ms)
-                continue
+            # Also after rows: while others append, no poll is empty.
             mine = consumer.assignment() if num_records is None else []
             is_read = all(consumer.position(each) >= ends.get(each, 0) for each in mine)
-            is_late = CLOCK.precise_ms() - measured.last_ms >= timeout_ms
+            is_late = not table.num_rows and CLOCK.precise_ms() - measured.last_ms >= timeout_ms
             if not consumer.is_waiting and (is_late or (mine and is_read)):
                 measured.error = consumer.failure
                 break

@@ -4,12 +4,15 @@ import re
 import shlex
 import signal
 import time
+from itertools import count
 from subprocess import PIPE
 
 import pytest
 
 from kafka_on_spark.cli import perf
 from kafka_on_spark.cli.process import Interrupts
+from kafka_on_spark.consume.consumer import Consumer
+from tests.cluster.disks import records
 from tests.pages import blocks
 
 [TRIAL] = blocks("docs/measured.md", "console")
@@ -56,6 +59,21 @@ def test_the_time_without_records_ends_a_measurement_that_asks_for_more(call, ne
     found = call.json("perf", "consume", "--topic", topic, "--num-records", 3, "--timeout-ms", 100)
 
     assert found["record_count"] == 2
+
+
+def test_records_that_others_append_meanwhile_do_not_keep_it_from_its_end(
+    call, new_topic, cluster, monkeypatch
+):
+    topic, polls, poll = new_topic(b"a"), count(), Consumer.poll
+
+    def after_another(consumer, timeout_ms):
+        assert next(polls) < 3
+        cluster.append(topic, records(b"b"))
+        return poll(consumer, timeout_ms)
+
+    monkeypatch.setattr(Consumer, "poll", after_another)
+
+    assert call.json("perf", "consume", "--topic", topic)["record_count"] in (1, 2)
 
 
 def test_figures_are_those_of_the_answers(monkeypatch):
