@@ -4,7 +4,7 @@ By a producer and a consumer as users have them. What is shown was measured, and
 """
 
 import random
-from collections import deque
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,9 +19,6 @@ from kafka_on_spark.groups.offsets import EARLIEST
 from kafka_on_spark.store import arrow_compute as pc
 from kafka_on_spark.store.deadlines import SystemClock
 
-SAMPLES_MAX: Final = 500_000
-"""Percentiles are of so many records, the last ones. Source: ProducerPerformance.Stats."""
-
 CLOCK: Final = SystemClock()
 
 
@@ -34,8 +31,7 @@ class Measured:
         self.record_count = self.size_bytes = 0
         self.error: BaseException | None = None
         self.more: dict[str, float | None] = {}
-        self._latencies: deque[float] = deque(maxlen=SAMPLES_MAX)
-        self._sum_ms = self._max_ms = 0.0
+        self._latencies = array("d")
 
     def add(self, count: int, size_bytes: int) -> None:
         self.last_ms = CLOCK.precise_ms()
@@ -48,9 +44,7 @@ class Measured:
             self.error = self.error or error
             return
         self.add(1, size_bytes)
-        took_ms = self.last_ms - sent_ms
-        self._sum_ms, self._max_ms = self._sum_ms + took_ms, max(self._max_ms, took_ms)
-        self._latencies.append(took_ms)
+        self._latencies.append(self.last_ms - sent_ms)
 
     def figures(self) -> dict[str, float | None]:
         """Return the figures, those of latencies if there are any."""
@@ -59,9 +53,9 @@ class Measured:
         figures["records_per_s"] = self.record_count / seconds if seconds else None
         figures["mb_per_s"] = self.size_bytes / 2**20 / seconds if seconds else None
         if found := sorted(self._latencies):
-            self.more["average_ms"] = self._sum_ms / self.record_count
+            self.more["average_ms"] = sum(found) / len(found)
             self.more |= {f"p{each}_ms": found[len(found) * each // 100] for each in (50, 95, 99)}
-            self.more["max_ms"] = self._max_ms
+            self.more["max_ms"] = found[-1]
         return figures | self.more
 
 
@@ -95,6 +89,8 @@ def produce(
     session.cluster.image.topic(topic)
     with _measuring(session) as measured, session.cluster.producer(**settings) as producer:
         for number in range(num_records):
+            if measured.error is not None:  # of a record that was sent before
+                break
             with measured.interrupts.waiting():
                 if throughput > 0:
                     due_ms = measured.began_ms + 1000 * number / throughput

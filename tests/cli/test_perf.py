@@ -9,6 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
+from kafka_on_spark.base.errors import InvalidRequestError
 from kafka_on_spark.cli import perf
 from kafka_on_spark.cli.process import Interrupts
 from kafka_on_spark.consume.consumer import Consumer
@@ -38,7 +39,8 @@ def test_what_is_shown_was_appended_and_read(call, new_topic, cluster):
     )
     read = call.json("perf", "consume", "--topic", topic, "--group", topic)
 
-    assert {len(each) for each in cluster.read(topic).column("value").to_pylist()} == {40}
+    values = cluster.read(topic).column("value").to_pylist()
+    assert ({len(each) for each in values}, len(set(values))) == ({40}, 30)
     assert appended["record_count"] == read["record_count"] == cluster.count(topic) == 30
     least, *others = (appended[each] for each in ("p50_ms", "p95_ms", "p99_ms", "max_ms"))
     assert 0 < least <= appended["max_ms"]
@@ -103,6 +105,19 @@ def test_a_record_that_the_topic_does_not_take_is_refused(call, new_topic):
     assert "max.message.bytes" in call.refused("perf", "produce", *asked)
 
 
+def test_a_record_that_fails_ends_it(call, new_topic, cluster, monkeypatch):
+    topic, answer = new_topic(), perf.Measured.answer
+
+    def failed(measured, *given):
+        answer(measured, *given[:-1], InvalidRequestError("not appended"))
+
+    monkeypatch.setattr(perf.Measured, "answer", failed)
+    asked = ["--num-records", 300, "--record-size", 10, "--throughput", 100]
+
+    assert "not appended" in call.refused("perf", "produce", "--topic", topic, *asked)
+    assert cluster.count(topic) < 300
+
+
 def test_an_interrupt_shows_what_was_measured(call, new_topic, cluster):
     topic = new_topic()
     asked = ["--num-records", 10**6, "--record-size", 10, "--throughput", 50]
@@ -116,3 +131,4 @@ def test_an_interrupt_shows_what_was_measured(call, new_topic, cluster):
     assert (process.returncode, complaint) == (130, "kafka-on-spark: interrupted\n")
     assert f"record count   {cluster.count(topic)}\n" in said
     assert re.search(r"^p99 ms +\d", said, re.M)
+    assert cluster.count(topic) <= 50 * float(re.search(r"^seconds +(.*)", said, re.M)[1]) + 2
