@@ -487,11 +487,9 @@ def first_timestamps(
                 order, replicas, options, has_headers=False, is_whole=False, on_deleted=pass_deleted
             )
             with closing(rows):
-                first = next(rows, None)
+                return next((each.column("timestamp")[0].value // 1000 for each in rows), None)
         except KafkaOnSparkError as error:
             return error
-        times = () if first is None else first.column("timestamp").cast(pa.int64())[:1].to_pylist()
-        return next((each // 1000 for each in times), None)
 
     with DaemonThreads(LOOK_UP_THREADS, "times") as threads:
         return list(threads.map(one, places))
