@@ -66,33 +66,31 @@ def describe(
         ]
         _note_empty(described, rows, "has no members")
     else:
-        rows = [
-            {"group": name, **row}
-            for name in described
-            for row in _places(session, image, describe_group(image, name))
-        ]
+        places = [(name, each) for name in described for each in describe_group(image, name)]
+        rows = list(_places(session, image, places))
         _note_empty(described, rows, "has committed no offset")
     session.write_rows(rows)
 
 
 def _places(
-    session: Session, image: MetadataImage, described: Sequence[GroupLag]
+    session: Session, image: MetadataImage, places: Sequence[tuple[str, GroupLag]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of each partition. Where the group lags, the first record that it has not
+    """Yield a row of each place of a group. Where it lags, the first record that the group has not
     processed is read for its age; what can't be read is noted."""
     behind = [
         (partition_key(image, *each.name), each.offset)
-        for each in described
+        for _, each in places
         if each.lag and each.offset is not None
     ]
     found = iter(first_timestamps(image, behind, session.options))
     now_ms = SystemClock().now_ms()
-    for each in described:
+    for name, each in places:
         time_ms = next(found) if each.lag else None
         if isinstance(time_ms, KafkaOnSparkError):
             note(f"The age of the next record of {each.name} is not known: {time_ms}.")
             time_ms = None
         yield {
+            "group": name,
             **each.name._asdict(),
             **fields(each, OFFSET_FIELDS),
             "lag_ms": None if time_ms is None else max(now_ms - time_ms, 0),
