@@ -465,7 +465,7 @@ class Upkeep:
         after_part: Callable[[], None],
         done: _Done,
     ) -> None:
-        if self._is_held(image):
+        if image.settings().holds_deletes(self._clock.now_ms()):
             return
         scope, began_ms = scope_of(image, topics), self._clock.monotonic_ms()
         done.left_ms = self._scheduler.begin_work(image)
@@ -487,9 +487,6 @@ class Upkeep:
                 self._times.rest(began_ms)
         finally:
             self._scheduler.end_work(image, done.left_ms)
-
-    def _is_held(self, image: MetadataImage) -> bool:
-        return image.settings().holds_deletes(self._clock.now_ms())
 
     def _mark(self) -> tuple[float, float]:
         return self._clock.monotonic_ms(), self._processor_ms()
@@ -674,7 +671,7 @@ class Upkeep:
         say what is due. `done`: what was done before it, which the report has, too."""
         done = _Done(is_dry_run) if done is None else done
         image = self._metadata.catch_up()
-        if self._is_held(image):
+        if image.settings().holds_deletes(self._clock.now_ms()):
             done.missed["all: deletes are held (delete.hold.until.ms)"] = None
             return done.report()
         scope = scope_of(image, topics)

@@ -4,7 +4,7 @@ Replays the metadata log; SQL over the metadata table (`tables`) gives the same.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -184,25 +184,12 @@ def state_begins(
 def log_transitions(
     before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
 ) -> None:
-    """Log what people on call are to know of `batches`, which lead from one image to another."""
-    for level, sentence in transitions(before, batches, after):
-        log.log(level, "%s", sentence)
-
-
-def transitions(
-    before: MetadataImage, batches: Sequence[MetadataBatch], after: MetadataImage
-) -> Iterator[tuple[int, str]]:
-    """Yield brokers that are fenced and unfenced, another controller, voters that come and go, and
-    unclean elections, each in a sentence with its level: only a controller after one that has
-    resigned is no warning."""
-    yield from _controller(before, after)
+    """Log what people on call are to know of `batches`, which lead from one image to another:
+    brokers that are fenced and unfenced, another controller, voters that come and go, and
+    unclean elections. Only a controller after one that has resigned is no warning."""
+    _log_controller(before, after)
+    _log_voters(batches)
     states = {each.broker_id: each.state for each in before.brokers.values()}
-    records = [record for batch in batches for record in batch.records]
-    yield from (
-        (logging.WARNING, f"voter {record.cause}")
-        for record in records
-        if isinstance(record, VotersRecord)
-    )
     for batch in batches:
         changes = [each for each in batch.records if isinstance(each, PartitionChangeRecord)]
         for event in broker_history([batch]):
@@ -210,24 +197,31 @@ def transitions(
             if event.state is not None:
                 states[event.broker_id] = event.state
             if was is not event.state and BrokerState.FENCED in (was, event.state):
-                yield logging.WARNING, _fenced_or_not(event, before, changes)
+                log.warning("%s", _fenced_or_not(event, before, changes))
         for change in changes:
             topic = after.topics.get(change.topic_id, before.topics.get(change.topic_id))
             if topic is not None and not isinstance(change.change.unclean_generation, Keep):
-                yield logging.WARNING, f"{topic.name}-{change.partition}: {change.cause}"
+                log.warning("%s-%d: %s", topic.name, change.partition, change.cause)
 
 
-def _controller(before: MetadataImage, after: MetadataImage) -> Iterator[tuple[int, str]]:
+def _log_voters(batches: Iterable[MetadataBatch]) -> None:
+    for batch in batches:
+        for record in batch.records:
+            if isinstance(record, VotersRecord):
+                log.warning("voter %s", record.cause)
+
+
+def _log_controller(before: MetadataImage, after: MetadataImage) -> None:
     then, now = before.controller, after.controller
     if now is None or (then is not None and now.controller_epoch <= then.controller_epoch):
         return
     said = f"{now.controller_id or 'another process'} controls in epoch {now.controller_epoch}"
     if then is not None and then.controller_id is not None:
         lease_ms = after.settings().integer("controller.lease.ms")
-        why = f"{then.controller_id} has not renewed its lease for {lease_ms} ms"
-        yield logging.WARNING, f"{said}: {why}"
+        who = then.controller_id
+        log.warning("%s: %s has not renewed its lease for %d ms", said, who, lease_ms)
     elif now.controller_id is not None:
-        yield logging.INFO, f"{said}: nobody did"
+        log.info("%s: nobody did", said)
 
 
 def _fenced_or_not(

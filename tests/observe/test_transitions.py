@@ -12,7 +12,7 @@ from kafka_on_spark.metadata.records import (
     ControllerRecord,
     VotersRecord,
 )
-from kafka_on_spark.observe.history import state_begins, transitions
+from kafka_on_spark.observe.history import log_transitions, state_begins
 from tests.controller.lives import life
 
 WARNING, INFO = logging.WARNING, logging.INFO
@@ -94,17 +94,18 @@ TOLD = [
 
 @pytest.mark.parametrize("prepared, expected", TOLD)
 @pytest.mark.parametrize("is_long", [False, True])
-def test_a_transition_is_told_once_in_its_word(prepared, expected, is_long):
+def test_a_transition_is_told_once_in_its_word(prepared, expected, is_long, caplog):
+    caplog.set_level(INFO)
     lived, act = prepared()
     before, count = lived.image, len(lived.batches)
     act()
-    found = []
+    caplog.clear()
     for part in [lived.batches[count:]] if is_long else [[each] for each in lived.batches[count:]]:
         after = before.replay(*part)
-        found += transitions(before, part, after)
+        log_transitions(before, part, after)
         before = after
 
-    assert found == expected
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == expected
 
 
 def pieces_of(lived, size, *, lost=0):
