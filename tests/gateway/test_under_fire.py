@@ -1,6 +1,7 @@
 """Two gateways that are killed and frozen, and disks that are away, under producers and a group of three
 kinds of clients: each acknowledged record stands once, in its order, and is read."""
 
+import contextlib
 import os
 import random
 import signal
@@ -10,11 +11,13 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from functools import partial
 
 import confluent_kafka
 import pytest
 
 from kafka_on_spark import Cluster
+from tests.cluster.serving.processes import wait_for
 from tests.gateway.test_groups import READERS, Reader
 
 SECONDS = float(os.environ.get("UNDER_FIRE_SECONDS", "40"))
@@ -99,6 +102,12 @@ def free_ports(count):
     return found
 
 
+def answers(address):
+    host, port = address.split(":")
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, port)):
+        return True
+
+
 def torment(gateways, brokers):
     """Do harm, one thing at a time; return what was done."""
     rng, done, until = random.Random(7), Counter(), time.monotonic() + SECONDS
@@ -138,7 +147,8 @@ def ended(tmp_path):
         for each in addresses:
             more = ("--kafka", each, "--only", "kafka")
             served.append(Served(cluster.root, tmp_path, f"gateway-{each[-5:]}", *more))
-        time.sleep(3)
+        for each in addresses:
+            wait_for(partial(answers, each))
         servers = ",".join(addresses)
         senders = [Sender(each, servers) for each in ("a", "b")]
         readers = [Reader(each, servers, TOPIC, "group") for each in READERS.values()]
