@@ -14,6 +14,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.gateway import wire
+from kafka_on_spark.gateway.gateways import GATEWAYS, Gateways
 from kafka_on_spark.gateway.groups import CONSUMER, assignment
 from kafka_on_spark.gateway.wire import Request, code_of, made, schema_of
 from kafka_on_spark.groups.membership import MemberDescription
@@ -38,11 +39,11 @@ DEAD: Final = "Dead"
 
 
 class AdminAnswers:
-    """Answers by a cluster's own commands. `place`: the gateway's id, host and port."""
+    """Answers by a cluster's own commands."""
 
-    def __init__(self, cluster: Cluster, place: tuple[int, str, int]) -> None:
+    def __init__(self, cluster: Cluster, gateways: Gateways) -> None:
         self._cluster = cluster
-        self._place = place
+        self._gateways = gateways
         self.answers: dict[int, Callable[[Request], Any]] = {
             wire.CREATE_TOPICS: self._create_topics,
             wire.DELETE_TOPICS: self._delete_topics,
@@ -239,14 +240,19 @@ class AdminAnswers:
         return made(types.IncrementalAlterConfigsResponse, responses=found)
 
     def _describe_cluster(self, request: Request) -> Any:
-        types, (broker_id, host, port) = schema_of(request), self._place
-        me = made(types.DescribeClusterBroker, broker_id=broker_id, host=host, port=port, rack=None)
+        types, image = schema_of(request), self._cluster.image
+        places = self._gateways.live(image)
         return made(
             types.DescribeClusterResponse,
             error_code=NONE,
-            cluster_id=self._cluster.image.cluster_id,
-            controller_id=broker_id,
-            brokers=(me,),
+            cluster_id=image.cluster_id,
+            controller_id=self._gateways.controller(places).node_id,
+            brokers=tuple(
+                made(
+                    types.DescribeClusterBroker, broker_id=node_id, host=host, port=port, rack=None
+                )
+                for node_id, host, port in places
+            ),
         )
 
     # Groups
@@ -256,6 +262,8 @@ class AdminAnswers:
         wanted = getattr(request.body, "states_filter", ())
         try:
             for group in self._cluster.list_groups():
+                if group == GATEWAYS:
+                    continue
                 state = self._cluster.describe_group_members(group).state
                 if not wanted or state in wanted:
                     groups.append(

@@ -21,11 +21,13 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
     MessageTooLargeError,
     NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.controller.replication_round import replicate
+from kafka_on_spark.gateway.gateways import Gateways
 from kafka_on_spark.gateway.producers import run_of
 from kafka_on_spark.gateway.record_batches import batch_in, rows_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -120,8 +122,9 @@ class _Unit:
 class Appends:
     """The appends of a gateway. `after` is called after each."""
 
-    def __init__(self, node: Node, after: Callable[[], object]) -> None:
+    def __init__(self, node: Node, gateways: Gateways, after: Callable[[], object]) -> None:
         self._node = node
+        self._gateways = gateways
         self._after = after
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[Waiting]] = {}  # of the topics that a thread appends to
@@ -216,6 +219,8 @@ class Appends:
         for each in parts:
             try:
                 _check_partition(image, topic, each)
+                if not self._gateways.leads(image, PartitionKey(topic.topic_id, each.partition)):
+                    raise NotLeaderOrFollowerError("another gateway leads the partition")
                 if each.rows is None:  # a batch is read once
                     each.rows = rows_of(each.partition, each.batch)
                 unit = units.setdefault(each.partition, _Unit())

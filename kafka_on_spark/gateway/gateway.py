@@ -1,6 +1,6 @@
 """What a gateway answers: which topics there are, and appends and fetches of their records.
 
-A client sees gateways where Kafka has brokers, and this one leads every partition.
+A client sees gateways where Kafka has brokers.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -34,6 +33,7 @@ from kafka_on_spark.gateway import wire
 from kafka_on_spark.gateway.admin_answers import AdminAnswers
 from kafka_on_spark.gateway.appends import Appended, Appends, Waiting
 from kafka_on_spark.gateway.fetches import Fetches
+from kafka_on_spark.gateway.gateways import Gateways, Place, is_loopback, leader_of
 from kafka_on_spark.gateway.group_answers import GroupAnswers
 from kafka_on_spark.gateway.groups import Groups
 from kafka_on_spark.gateway.producers import new_producer
@@ -49,9 +49,6 @@ from kafka_on_spark.store.deadlines import DaemonThreads
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-GATEWAY_ID: Final = 1_000_000
-"""Gateways have ids from here on: those of brokers, which a client sees as replicas, are lower."""
 
 THREADS: Final = 32
 """Fetches and questions that are answered at one time."""
@@ -72,11 +69,7 @@ def listening_at(given: str) -> socket.socket:
     """
     host, _, port = given.rpartition(":")
     host = host.strip("[]")
-    try:
-        is_local = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        is_local = False
-    if not is_local or not port.isdecimal():
+    if not is_loopback(host) or not port.isdecimal():
         raise InvalidRequestError(
             f"--kafka can't be {given!r}: give an address of this machine alone, such as"
             " 127.0.0.1:9092, since whoever reaches it may read and append everything"
@@ -94,7 +87,8 @@ class Gateway:
         self._server = Server(taken, self._answer)
         self._loop = self._server.loop
         self._threads = DaemonThreads(THREADS, "gateway")
-        self._appends = Appends(node, self._wake)
+        self._gateways = Gateways(node, self.host, self.port)
+        self._appends = Appends(node, self._gateways, self._wake)
         self._fetches = Fetches(node)
         self._news = asyncio.Event()
         self._ended = threading.Event()
@@ -107,16 +101,16 @@ class Gateway:
             wire.LIST_OFFSETS: self._list_offsets,
             wire.INIT_PRODUCER_ID: self._init_producer,
         }
-        self._groups = Groups(node)
-        place = (GATEWAY_ID, self.host, self.port)
+        self._groups = Groups(node, self._gateways)
         self._blocking = {
-            **GroupAnswers(self._groups, node.metadata, place).answers,
-            **AdminAnswers(Cluster("", node), place).answers,
+            **GroupAnswers(self._groups, node.metadata, self._gateways).answers,
+            **AdminAnswers(Cluster("", node), self._gateways).answers,
         }
 
     def begin(self) -> None:
         """Answer clients from now on, in threads."""
         self._metadata.catch_up()
+        self._gateways.begin()
         self._groups.begin()
         self._following.start()
         self._server.begin()
@@ -126,6 +120,7 @@ class Gateway:
         self._ended.set()
         self._groups.end()
         self._server.end(timeout_s)
+        self._gateways.end(timeout_s)
         self._appends.close()
         self._threads.shutdown(wait=False)
 
@@ -193,21 +188,19 @@ class Gateway:
                 image = await self._in_thread(self._metadata.catch_up)
         types, version = schema_of(request), request.version
         if asked is None or (version == 0 and not asked):
-            topics = [_topic(types, each, None) for each in image.topics.values()]
+            found: list[tuple[TopicImage | None, Any]]
+            found = [(each, None) for each in image.topics.values()]
         else:
-            topics = [_topic(types, _topic_asked(image, each), each) for each in asked]
-        me = made(
-            types.MetadataResponseBroker,
-            node_id=GATEWAY_ID,
-            host=self.host,
-            port=self.port,
-            rack=None,
-        )
+            found = [(_topic_asked(image, each), each) for each in asked]
+        places = self._gateways.live(image)
+        leader = partial(leader_of, places)
         return made(
             types.MetadataResponse,
-            brokers=(me,),
-            topics=tuple(topics),
-            controller_id=GATEWAY_ID,
+            brokers=tuple(
+                made(types.MetadataResponseBroker, rack=None, **each._asdict()) for each in places
+            ),
+            topics=tuple(_topic(types, leader, topic, each) for topic, each in found),
+            controller_id=self._gateways.controller(places).node_id,
             cluster_id=image.cluster_id,
         )
 
@@ -434,7 +427,9 @@ def _topic_asked(image: MetadataImage, asked: Any) -> TopicImage | None:
     return None if topic_id is None else image.topics.get(topic_id)
 
 
-def _topic(types: Any, topic: TopicImage | None, asked: Any) -> Any:
+def _topic(
+    types: Any, leader: Callable[[PartitionKey], Place], topic: TopicImage | None, asked: Any
+) -> Any:
     if topic is None:
         is_named = asked.name is not None
         return made(
@@ -446,24 +441,26 @@ def _topic(types: Any, topic: TopicImage | None, asked: Any) -> Any:
             topic_id=getattr(asked, "topic_id", None),
             partitions=(),
         )
+
+    def partition(number: int, each: PartitionRegistration) -> Any:
+        place = leader(PartitionKey(topic.topic_id, number))
+        return made(
+            types.MetadataResponsePartition,
+            error_code=NONE if place.node_id >= 0 else ErrorCode.leader_not_available,
+            partition_index=number,
+            leader_id=place.node_id,
+            leader_epoch=int(each.leader_epoch),
+            replica_nodes=tuple(map(int, each.replicas)),
+            isr_nodes=tuple(map(int, sorted(each.isr))),
+            offline_replicas=(),
+        )
+
     return made(
         types.MetadataResponseTopic,
         error_code=NONE,
         name=topic.name,
         topic_id=uuid.UUID(topic.topic_id),
-        partitions=tuple(
-            made(
-                types.MetadataResponsePartition,
-                error_code=NONE,
-                partition_index=number,
-                leader_id=GATEWAY_ID,
-                leader_epoch=int(each.leader_epoch),
-                replica_nodes=tuple(map(int, each.replicas)),
-                isr_nodes=tuple(map(int, sorted(each.isr))),
-                offline_replicas=(),
-            )
-            for number, each in topic.partitions.items()
-        ),
+        partitions=tuple(partition(*each) for each in topic.partitions.items()),
     )
 
 

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from kafka_on_spark.base.errors import KafkaOnSparkError, StaleMemberEpochError
 from kafka_on_spark.base.ids import PartitionKey
 from kafka_on_spark.gateway import wire
+from kafka_on_spark.gateway.gateways import NOWHERE, Gateways, coordinator_of
 from kafka_on_spark.gateway.groups import CONSUMER, Groups
 from kafka_on_spark.gateway.wire import RefusedError, Request, code_of, made, schema_of
 from kafka_on_spark.metadata.image import MetadataImage, key_of
@@ -22,15 +23,12 @@ GROUP: Final = 0
 
 
 class GroupAnswers:
-    """Answers by what `groups` decides. `place`: the gateway's id, host and port: any gateway
-    coordinates any group."""
+    """Answers by what `groups` decides."""
 
-    def __init__(
-        self, groups: Groups, metadata: MetadataService, place: tuple[int, str, int]
-    ) -> None:
+    def __init__(self, groups: Groups, metadata: MetadataService, gateways: Gateways) -> None:
         self._groups = groups
         self._metadata = metadata
-        self._place = place
+        self._gateways = gateways
         self.answers: dict[int, Callable[[Request], Any]] = {
             wire.FIND_COORDINATOR: self._find_coordinator,
             wire.JOIN_GROUP: self._join,
@@ -43,18 +41,22 @@ class GroupAnswers:
 
     def _find_coordinator(self, request: Request) -> Any:
         body, types, version = request.body, schema_of(request), request.version
-        code, place = NONE, self._place
-        if getattr(body, "key_type", GROUP) != GROUP:
-            code, place = ErrorCode.transactional_id_authorization_failed, (-1, "", -1)
-        node_id, host, port = place
-        where: dict[str, Any] = {"error_code": code, "error_message": None}
-        where |= {"node_id": node_id, "host": host, "port": port}
+        places = self._gateways.live(self._metadata.image)
+
+        def found(group: str) -> dict[str, Any]:
+            code, place = NONE, coordinator_of(places, group)
+            if getattr(body, "key_type", GROUP) != GROUP:
+                code, place = ErrorCode.transactional_id_authorization_failed, NOWHERE
+            elif place == NOWHERE:
+                code = ErrorCode.coordinator_not_available
+            return {"error_code": code, "error_message": None, **place._asdict()}
+
         if version < 4:
-            return made(types.FindCoordinatorResponse, **where)
+            return made(types.FindCoordinatorResponse, **found(body.key))
         return made(
             types.FindCoordinatorResponse,
             coordinators=tuple(
-                types.Coordinator(key=key, **where) for key in body.coordinator_keys
+                types.Coordinator(key=key, **found(key)) for key in body.coordinator_keys
             ),
         )
 

@@ -4,8 +4,8 @@ A group's partitions are shared out as ever, by the cluster and by no member. So
 is told that somebody else leads, and gets its part by SyncGroup; its generation is the member's
 epoch. Where its part is to change, a heartbeat says REBALANCE_IN_PROGRESS, and it joins again with
 what it still reads: nothing, if its assignor is an eager one. Each answer follows the commit that
-it tells, and any gateway may give it: only when a member was heard is not in the log, and one that
-takes over gives each member a whole session.
+it tells. Only when a member was heard is not in the log: one gateway coordinates a group, and one
+that takes over gives each member a whole session.
 
 Source: GroupMetadataManager.classicGroupJoinToConsumerGroup, and those of SyncGroup, Heartbeat.
 """
@@ -27,6 +27,7 @@ from kio.static.constants import EntityType
 
 from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.base.ids import NO_EPOCH, GroupEpoch, MemberId, PartitionKey, TopicPartition
+from kafka_on_spark.gateway.gateways import Gateways
 from kafka_on_spark.gateway.wire import RefusedError
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import (
@@ -77,19 +78,21 @@ class Joined(NamedTuple):
 @dataclass(slots=True)
 class _Heard:
     """A member of which a client is connected, or was: when it was heard, by the clock of its
-    liveness, and for how long it may be silent."""
+    liveness, for how long it may be silent, and which life of this gateway has heard it."""
 
     liveness: Liveness
     at_ms: int
     session_ms: int
+    by: MemberId | None
     beat_at_ms: int = 0
 
 
 class Groups:
     """The members whose clients a gateway hears. Threads may share it; calls block."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, gateways: Gateways) -> None:
         self._node = node
+        self._gateways = gateways
         self._metadata = node.metadata
         self._clock = WakingClock()
         self._lock = threading.Lock()
@@ -119,6 +122,7 @@ class Groups:
     ) -> Joined:
         """Have a client become a member, or follow what was shared out; return its generation."""
         check_group(group)
+        self._check_coordinates(group)
         if protocol_type != CONSUMER or not protocols:
             raise RefusedError(ErrorCode.inconsistent_group_protocol)
         subscription = _subscription(protocols[0][1])
@@ -217,6 +221,7 @@ class Groups:
         """Hear a member; return its group and itself, by the newest image if it is not there by
         this one, or is further than that."""
         me, image = MemberId(member_id), self._metadata.image
+        self._check_coordinates(group)
         for newest in (image, None):
             known = (newest or self._metadata.catch_up()).consumer_groups.get(group)
             found = None if known is None else known.members.get(me)
@@ -229,6 +234,10 @@ class Groups:
             raise RefusedError(ErrorCode.illegal_generation)
         return known, member
 
+    def _check_coordinates(self, group: str) -> None:
+        if not self._gateways.coordinates(self._metadata.image, group):
+            raise RefusedError(ErrorCode.not_coordinator)
+
     def _hear(
         self, group: str, me: MemberId, session_ms: int | None, instance_id: str | None
     ) -> None:
@@ -237,7 +246,7 @@ class Groups:
         with self._lock:
             heard = self._heard.get((group, me))
             if heard is not None:
-                heard.at_ms = self._clock.monotonic_ms()
+                heard.at_ms, heard.by = self._clock.monotonic_ms(), self._gateways.me
                 heard.session_ms = session_ms or heard.session_ms
                 return
             liveness = Liveness(
@@ -249,7 +258,8 @@ class Groups:
                 timeout_ms=self._node.timeout_ms,
                 new_id=self._node.ids.new_uuid,
             )
-            heard = _Heard(liveness, self._clock.monotonic_ms(), session_ms or liveness.session_ms)
+            now_ms, by = self._clock.monotonic_ms(), self._gateways.me
+            heard = _Heard(liveness, now_ms, session_ms or liveness.session_ms, by)
             self._heard[group, me] = heard
         liveness.begin(me, instance_id)
 
@@ -298,7 +308,11 @@ class Groups:
         """Beat for a member that is heard, and check those behind it; fence one that is silent."""
         now_ms = self._clock.monotonic_ms()
         silent_ms = now_ms - heard.at_ms
-        if silent_ms > heard.session_ms:
+        is_silent = silent_ms > heard.session_ms
+        image = self._metadata.catch_up() if is_silent else self._metadata.image
+        if heard.by != self._gateways.me or not self._gateways.coordinates(image, group):
+            self._forget(group, me)  # another gateway hears it, or has meanwhile
+        elif is_silent:
             time_ms = self._node.clock.now_ms()
             self._submit(lambda image: fence(image, group, {me: silent_ms}, time_ms))
             self._forget(group, me)

@@ -257,7 +257,8 @@ def name_in_path(name: str) -> str:
 
 
 class Liveness:
-    """One consumer's heartbeats, and its checks of others'.
+    """One consumer's heartbeats, and its checks of others'. `session`: the setting that says for
+    how long a member may be silent.
 
     Attributes:
         clock: The process's, which also counts while the machine sleeps.
@@ -276,12 +277,14 @@ class Liveness:
         max_poll_interval_ms: int,
         timeout_ms: int,
         new_id: Callable[[], str],
+        session: str = "group.consumer.session.timeout.ms",
     ) -> None:
         self.clock = clock
         self.group = group
         self.timeout_ms = timeout_ms
         self.new_id = new_id
         self.knows_others = False
+        self._session = session
         self._metadata = metadata
         self._heartbeats = heartbeats
         self._max_poll_interval_ms = max_poll_interval_ms
@@ -293,7 +296,7 @@ class Liveness:
 
     @property
     def session_ms(self) -> int:
-        return self._metadata.image.settings().integer("group.consumer.session.timeout.ms")
+        return self._metadata.image.settings().integer(self._session)
 
     @property
     def interval_ms(self) -> int:

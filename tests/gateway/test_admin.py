@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 from kafka.admin import NewTopic as PythonsNewTopic
 
 from kafka_on_spark.base.errors import UnknownTopicOrPartitionError
-from kafka_on_spark.gateway.gateway import GATEWAY_ID
+from kafka_on_spark.gateway.gateways import GATEWAY_ID
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from kafka_on_spark.gateway.gateway import GATEWAY_ID
+from kafka_on_spark.gateway.gateways import GATEWAY_ID
 from kafka_on_spark.gateway.wire import LIST_OFFSETS, METADATA
 from tests.gateway.raw_client import payload
 

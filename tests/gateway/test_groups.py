@@ -3,6 +3,7 @@
 import asyncio
 import struct
 import threading
+import time
 from collections import Counter
 from datetime import timedelta
 from io import BytesIO
@@ -17,6 +18,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from kafka_on_spark.gateway import groups
+from kafka_on_spark.gateway.gateway import Gateway, listening_at
+from kafka_on_spark.gateway.gateways import Gateways
 from kafka_on_spark.gateway.wire import (
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -379,10 +382,22 @@ def test_a_static_member_that_comes_back_has_its_part_and_fences_its_life_before
     assert before.beat() is ErrorCode.none
 
 
-def test_another_gateway_goes_on_with_a_group(cluster, topic, group, members):
-    from kafka_on_spark.gateway.gateway import Gateway, listening_at
+def test_a_gateway_neither_hears_nor_fences_members_of_a_group_that_another_coordinates(
+    cluster, group, members, monkeypatch
+):
+    member = joined(members, session_s=0.5, instance_id="a")
+    before = cluster.describe_group_members(group)
+    monkeypatch.setattr(Gateways, "coordinates", lambda *_: False)
 
+    answers = member.join(), member.beat(), member.part(), member.commit(0)
+    assert {*answers} == {ErrorCode.not_coordinator}
+    time.sleep(0.5 + 3 * groups.LOOK_S)
+    assert cluster.describe_group_members(group) == before
+
+
+def test_another_gateway_goes_on_with_a_group(cluster, topic, group, members, monkeypatch):
     member = joined(members)
+    monkeypatch.setattr(Gateways, "coordinates", lambda *_: True)  # as it does when one is away
     other = Gateway(cluster._node, listening_at("127.0.0.1:0"))
     other.begin()
     try:
