@@ -16,7 +16,7 @@ from tests.simulation.faults.aimed_plans import (
 )
 from tests.simulation.faults.compacted_plans import compacted
 from tests.simulation.faults.expiring_plans import ahead, expiring
-from tests.simulation.faults.merged_plans import merged, restamped
+from tests.simulation.faults.merged_plans import clients_of_kafka, merged, restamped
 from tests.simulation.faults.swarm_plans import (
     damaged,
     dozing,
@@ -31,6 +31,7 @@ from tests.simulation.mutants.append_pass_mutants import (
     UNCONTROLLED_MUTANTS,
 )
 from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS
+from tests.simulation.mutants.client_mutants import CLIENT_MUTANTS
 from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
 from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
@@ -80,6 +81,7 @@ AIMS = (
     Aim("disks without room lose nothing and hold up nobody",                 filling,      5, 100, FILLING_MUTANTS),
     Aim("a log that was changed by hand is neither read nor copied nor elected", forged,    5, 45, FORGING_MUTANTS),
     Aim("a merge changes nothing that anybody sees",                          merged,       4, 300, MERGING_MUTANTS),
+    Aim("sequences of Kafka's clients follow each other, and no batch stands twice", clients_of_kafka, 4, 300, CLIENT_MUTANTS),
     Aim("files with timestamps of one kind are merged, and nobody sees it",   restamped,    2, 4, RESTAMPING_MUTANTS),
     Aim("only what is too old or too much is deleted, whatever clocks say",   retained,     5, 40, RETENTION_MUTANTS),
     Aim("a cleaner that freezes, dies or is late deletes nothing that is named", tidied,    5, 30, CLEANING_MUTANTS),

@@ -289,6 +289,15 @@ class Checker(History):
                 "I11 idempotence" if stamp.sequence == last else "H6 producer order",
                 f"{key.partition}: {stamp.producer_id} has {stamp.sequence} after {last}",
             )
+            if stamp.is_consecutive:
+                expected = log.next_sequences.get(stamp.producer_id, stamp.sequence)
+                is_new_epoch = stamp.sequence >> 40 > expected >> 40 and stamp.sequence % 2**40 == 0
+                require(
+                    stamp.sequence == expected or is_new_epoch,
+                    "I11 consecutive sequences",
+                    f"{key.partition}: {stamp.producer_id} has {stamp.sequence}, not {expected}",
+                )
+                log.next_sequences[stamp.producer_id] = stamp.sequence + batch.record_count
             log.sequences[stamp.producer_id] = stamp.sequence
             log.last_ends[stamp.producer_id] = (batch.end_offset, stamp.producer_epoch)
 
@@ -309,7 +318,7 @@ class Checker(History):
             table.is_suspect = False
         if table is not None and table.state.log_end_offset >= mark:
             found = left_of(log, table.state, mark)
-        log.sequences = {}
+        log.sequences, log.next_sequences = {}, {}
         if table is not None and not new.begins_empty:
             log.sequences = _sequences(table.state, mark)
         log.last_ends = {

@@ -57,6 +57,7 @@ class Log:
         acked: Offset and value of each acknowledged record.
         last_acked: The largest of those offsets; -1 before.
         sequences: Last committed sequence of each producer.
+        next_sequences: What has to follow of each client of Kafka's protocol.
         high_watermark_read: The largest that a completed read has seen.
         unclean_generation: Of which `committed` speaks.
         decided: Every decision of compaction.
@@ -76,6 +77,7 @@ class Log:
     acked: dict[int, int] = field(default_factory=dict)
     last_acked: int = -1
     sequences: dict[str, int] = field(default_factory=dict)
+    next_sequences: dict[str, int] = field(default_factory=dict)
     high_watermark_read: int = 0
     unclean_generation: int = 0
     decided: list[Compaction] = field(default_factory=list)

@@ -26,6 +26,12 @@ def merged(seed: int) -> Plan:
     )
 
 
+def clients_of_kafka(seed: int) -> Plan:
+    """Return a plan of producers of Kafka's protocol, beside others, with and without merges."""
+    plan = (merged if seed % 2 else plan_of)(seed)
+    return replace(plan, clients=("kafka/0000000a", None, "kafka/0000000b"), changes_retries=False)
+
+
 def _going_back(seed: int) -> Plan:
     rng = random.Random(f"going back/{seed}")
     return Plan(

@@ -2,18 +2,28 @@
 
 from collections.abc import Callable
 
+from kafka_on_spark.log.batch import CLIENT_PREFIX
 from tests.simulation.checks.checker import Checker
 from tests.simulation.plan import Plan
 from tests.simulation.programs.administrator import Admin
 from tests.simulation.programs.clients import Appending, Producing, Reader, Values
 from tests.simulation.programs.groups import Member
 from tests.simulation.programs.jobs import Controller, Replicator, Tidier
+from tests.simulation.programs.kafka_clients import KafkaClient, Sending
 from tests.simulation.programs.program import Program, Stop
 from tests.simulation.programs.tables import CutReader, TableReader
 from tests.simulation.world.processes import Driver
 
 Maker = Callable[[Driver], Program]
 """Makes a program in a process of its own."""
+
+
+def _client(producer_id: str | None, checker: Checker, stop: Stop, values: Values) -> Maker:
+    if producer_id is not None and producer_id.startswith(CLIENT_PREFIX):
+        sending = Sending(producer_id)
+        return lambda driver: KafkaClient(driver, checker, stop, values, sending)
+    state = Producing(producer_id, {})
+    return lambda driver: Appending(driver, checker, stop, values, state)
 
 
 def programs_of(plan: Plan, checker: Checker, stop: Stop, values: Values) -> dict[str, Maker]:
@@ -24,10 +34,7 @@ def programs_of(plan: Plan, checker: Checker, stop: Stop, values: Values) -> dic
 
     makers: dict[str, Maker] = {}
     for number, producer_id in enumerate(plan.clients, 1):
-        state = Producing(producer_id, {})
-        makers[f"client{number}"] = lambda driver, state=state: Appending(
-            driver, checker, stop, values, state
-        )
+        makers[f"client{number}"] = _client(producer_id, checker, stop, values)
     for number in range(1, plan.controllers + 1):
         makers[f"controller{number}"] = maker(Controller)
     for number in range(1, plan.replicators + 1):
