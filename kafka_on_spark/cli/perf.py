@@ -140,7 +140,7 @@ perf = verb(
         --num-records, --messages INTEGER>=1
             Append so many, or end once so many are read. Without it, consume ends with the last
             record that is committed when it begins.
-        --record-size INTEGER>=1  Bytes of each record.
+        --record-size INTEGER>=1<=268435455  Bytes of each record.
         --throughput INTEGER>=-1  So many records a second at most; -1, the default: no limit.
         --acks, --request-required-acks all|1
             What acknowledges a record: all replicas in sync, or the leader alone.

@@ -217,6 +217,8 @@ def serve(
     from kafka_on_spark.console.serving import ServedCluster, ServingFailedError
 
     process.set_up(log_format or os.environ.get(FORMAT_VARIABLE) or "text", "INFO")
+    if only is not None and (only != "kafka" or kafka is None):
+        raise InvalidRequestError("--only can be 'kafka' alone: give it with --kafka")
     root = cluster_url(session.url)
     spark_session = None
     if spark:
@@ -224,8 +226,6 @@ def serve(
 
         spark_session = build_session("kafka-on-spark serve")
     served = ServedCluster(root, session.options, spark_session)
-    if only is not None and (only != "kafka" or kafka is None):
-        raise InvalidRequestError("--only can be 'kafka' alone: give it with --kafka")
     taken = None if kafka is None else _gateway_socket(kafka)
     if health_port is not None:
         address = answer_probes(health_host, health_port, served)

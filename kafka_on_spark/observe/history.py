@@ -139,7 +139,7 @@ def partition_history(
 
 
 def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
-    """Return what happened to brokers, oldest first."""
+    """Return what happened to brokers, oldest first; that one has another rack is no event."""
     return [
         BrokerEvent(
             time=time_of(batch.stamp.time_ms),
@@ -151,7 +151,8 @@ def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
         )
         for batch in batches
         for index, record in enumerate(batch.records)
-        if isinstance(record, BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord)
+        if isinstance(record, BrokerRecord | UnregisterBrokerRecord)
+        or (isinstance(record, BrokerChangeRecord) and record.rack is None)
     ]
 
 

@@ -1,6 +1,7 @@
 """The life of partitions and brokers, read off the log: of one, of a topic, of all there were."""
 
 from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
     BrokerState,
     RemovePartitionRecord,
     UnregisterBrokerRecord,
@@ -39,9 +40,12 @@ def test_a_deleted_topic_ends_all_its_partitions_once():
     assert [each.partition for each in entries] == [0, 1, 0, 1]
 
 
-def test_broker_events_come_in_order():
+def test_broker_events_come_in_order_and_another_rack_is_none():
     begun = life("1 2", ids="1 2 3").at(5).fail(3).at(6).come_back(3)
-    begun.at(7).drain(3).at(8).commit(
+    rack = BrokerChangeRecord(
+        broker_id=3, broker_epoch=0, broker_state=BrokerState.ACTIVE, rack="north"
+    )
+    begun.commit(rack).at(7).drain(3).at(8).commit(
         UnregisterBrokerRecord(broker_id=3, broker_epoch=0, cause="gone")
     )
 
