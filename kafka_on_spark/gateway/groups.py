@@ -32,10 +32,10 @@ from kafka_on_spark.gateway.wire import RefusedError
 from kafka_on_spark.groups.liveness import Liveness
 from kafka_on_spark.groups.membership import (
     fence,
-    follow_target,
     is_to_share,
     join,
     leave,
+    reconcile,
     share_out,
     subscribe,
 )
@@ -149,19 +149,10 @@ class Groups:
             if (topic_id := self._metadata.image.topic_ids.get(each.topic)) is not None
             for number in each.partitions
         }
-        now_ms = self._node.clock.now_ms()
 
         def follow(image: MetadataImage) -> Any:
-            epoch = _member(image.consumer_groups.get(group), me, instance_id).member_epoch
-            return follow_target(
-                image,
-                group,
-                Membership(me, epoch),
-                held=held,
-                processed={},
-                begins_at=None,
-                now_ms=now_ms,
-            )
+            member = _member(image.consumer_groups.get(group), me, instance_id)
+            return reconcile(image, group, me, member.member_epoch, member.owned - held)
 
         self._submit(follow)
         member = _member(self._metadata.image.consumer_groups.get(group), me, instance_id)

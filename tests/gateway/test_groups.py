@@ -316,6 +316,17 @@ def test_a_second_member_gets_a_part_once_the_first_has_given_it_up(members, kee
     assert rejoin(first, keeps) == {0, 1}
 
 
+def test_a_member_whose_part_stays_is_left_alone_once_it_has_joined_again(members):
+    first, second, third = (joined(members) for _ in range(3))
+
+    parts = [rejoin(each, True) for each in (first, second)]
+
+    assert sorted(map(len, parts)) == [1, 1]
+    assert third.join() is ErrorCode.none
+    assert third.part() == set()
+    assert {each.beat() for each in (first, second, third)} == {ErrorCode.none}
+
+
 def test_generations_never_fall(members):
     first = joined(members)
     seen = [first.generation]
