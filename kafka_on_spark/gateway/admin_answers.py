@@ -260,18 +260,20 @@ class AdminAnswers:
     def _list_groups(self, request: Request) -> Any:
         types, code, groups = schema_of(request), NONE, list[Any]()
         wanted = getattr(request.body, "states_filter", ())
+        kinds = {each.lower() for each in getattr(request.body, "types_filter", ())} or {CONSUMER}
         try:
             for group in self._cluster.list_groups():
                 if group == GATEWAYS:
                     continue
                 state = self._cluster.describe_group_members(group).state
-                if not wanted or state in wanted:
+                if CONSUMER in kinds and (not wanted or state in wanted):
                     groups.append(
                         made(
                             types.ListedGroup,
                             group_id=group,
                             protocol_type=CONSUMER,
                             group_state=state,
+                            group_type=CONSUMER,
                         )
                     )
         except KafkaOnSparkError as error:

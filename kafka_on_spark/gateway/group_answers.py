@@ -1,17 +1,20 @@
 """Answers to requests of groups' members, and about groups' offsets."""
 
-from collections.abc import Callable
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from kafka_on_spark.base.errors import KafkaOnSparkError, StaleMemberEpochError
-from kafka_on_spark.base.ids import PartitionKey
+from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.base.ids import AWAY, NO_EPOCH, PartitionKey, TopicId
 from kafka_on_spark.gateway import wire
 from kafka_on_spark.gateway.gateways import NOWHERE, Gateways, coordinator_of
-from kafka_on_spark.gateway.groups import CONSUMER, Groups
+from kafka_on_spark.gateway.groups import CONSUMER, Beat, Groups
 from kafka_on_spark.gateway.wire import RefusedError, Request, code_of, made, schema_of
+from kafka_on_spark.groups.membership import assignors_of, chosen_assignor, describe_members
 from kafka_on_spark.metadata.image import MetadataImage, key_of
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import MemberClient
@@ -20,6 +23,9 @@ NONE: Final = ErrorCode.none
 MS: Final = timedelta(milliseconds=1)
 GROUP: Final = 0
 """The kind of a coordinator's key; the others are of transactions, and of share groups."""
+
+LEAVES: Final = -1
+"""The epoch of a member that leaves. Source: ConsumerGroupHeartbeatRequest."""
 
 
 class GroupAnswers:
@@ -37,6 +43,8 @@ class GroupAnswers:
             wire.LEAVE_GROUP: self._leave,
             wire.OFFSET_COMMIT: self._commit,
             wire.OFFSET_FETCH: self._fetch,
+            wire.CONSUMER_GROUP_HEARTBEAT: self._beat,
+            wire.CONSUMER_GROUP_DESCRIBE: self._describe,
         }
 
     def _find_coordinator(self, request: Request) -> Any:
@@ -138,6 +146,67 @@ class GroupAnswers:
             return code_of(error)
         return NONE
 
+    def _beat(self, request: Request) -> Any:
+        body, types, image = request.body, schema_of(request), self._metadata.image
+        answer: dict[str, Any] = {"member_id": body.member_id, "member_epoch": body.member_epoch}
+        try:
+            said = _said(body, request.version)
+            if said.epoch in (LEAVES, AWAY):
+                returns = said.epoch == AWAY
+                self._groups.leave(body.group_id, said.member_id, said.instance_id, returns=returns)
+            else:
+                client = MemberClient(request.client_id, request.host)
+                member, part = self._groups.beat(body.group_id, said, client)
+                answer = {"member_id": member.member_id, "member_epoch": member.member_epoch}
+                if part is not None:
+                    answer["assignment"] = _assignment(types, self._metadata.image, part)
+        except (KafkaOnSparkError, RefusedError) as error:
+            answer = {"error_code": code_of(error), "error_message": str(error), "member_epoch": 0}
+        interval_ms = image.settings().integer("group.consumer.heartbeat.interval.ms")
+        given = {"error_code": NONE, "heartbeat_interval": interval_ms * MS, **answer}
+        return made(types.ConsumerGroupHeartbeatResponse, **given)
+
+    def _describe(self, request: Request) -> Any:
+        types = schema_of(request)
+
+        def described(group: str) -> dict[str, Any]:
+            image = self._metadata.catch_up()
+            found, known = describe_members(image, group), image.consumer_groups.get(group)
+            allowed = assignors_of(image)
+            members = tuple(
+                made(
+                    types.Member,
+                    member_id=each.member_id,
+                    instance_id=each.instance_id,
+                    member_epoch=each.member_epoch,
+                    client_id=each.client.client_id or "",
+                    client_host=each.client.host or "",
+                    subscribed_topic_names=each.subscribed_topics,
+                    assignment=_assignment(types, image, each.owned),
+                    target_assignment=_assignment(types, image, each.target),
+                )
+                for each in (() if known is None else known.members.values())
+            )
+            return {
+                "group_state": found.state,
+                "group_epoch": found.group_epoch or 0,
+                "assignment_epoch": found.target_epoch or 0,
+                "assignor_name": allowed[0] if known is None else chosen_assignor(known, allowed),
+                "members": members,
+            }
+
+        def answered(group: str) -> Any:
+            given: dict[str, Any] = {"error_code": NONE, "group_state": "", "group_epoch": 0}
+            given |= {"assignment_epoch": 0, "assignor_name": "", "members": ()}
+            try:
+                given |= described(group)
+            except KafkaOnSparkError as error:
+                given |= {"error_code": code_of(error), "error_message": error.message}
+            return made(types.DescribedGroup, group_id=group, **given)
+
+        groups = tuple(map(answered, request.body.group_ids))
+        return made(types.ConsumerGroupDescribeResponse, groups=groups)
+
     def _commit(self, request: Request) -> Any:
         body, types = request.body, schema_of(request)
         image, offsets, unknown = self._metadata.image, dict[PartitionKey, int](), set[Any]()
@@ -157,8 +226,6 @@ class GroupAnswers:
                 _instance(body),
                 offsets,
             )
-        except StaleMemberEpochError:
-            code = ErrorCode.illegal_generation  # as the classic protocol has it
         except (KafkaOnSparkError, RefusedError) as error:
             code = code_of(error)
 
@@ -187,12 +254,21 @@ class GroupAnswers:
             image = self._metadata.catch_up()  # an older offset would send a consumer back
         except KafkaOnSparkError as error:
             code = code_of(error)
+
+        def code_for(asked: Any) -> ErrorCode:
+            if code == NONE and getattr(asked, "member_id", None):
+                try:
+                    self._groups.check_member(asked.group_id, asked.member_epoch, asked.member_id)
+                except (KafkaOnSparkError, RefusedError) as error:
+                    return code_of(error)
+            return code
+
         if version >= 8:
             groups = tuple(
                 types.OffsetFetchResponseGroup(
                     group_id=each.group_id,
                     topics=_offsets(types, version, image, each.group_id, each.topics),
-                    error_code=code,
+                    error_code=code_for(each),
                 )
                 for each in body.groups
             )
@@ -204,6 +280,75 @@ class GroupAnswers:
 def _instance(given: Any) -> str | None:
     found: str | None = getattr(given, "group_instance_id", None)
     return found
+
+
+def _said(body: Any, version: int) -> Beat:
+    """Return what a heartbeat says.
+
+    Raises:
+        InvalidRequestError: It lacks what it has to have, or has what it can't have. Source:
+            GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid.
+        RefusedError: It has a regular expression: topics are subscribed to by their names.
+    """
+    epoch, topics, parts = body.member_epoch, body.subscribed_topic_names, body.topic_partitions
+    regex = getattr(body, "subscribed_topic_regex", None)
+    has_topics = topics is not None or regex is not None
+    has_timeout = body.rebalance_timeout >= timedelta()
+    joins = epoch == NO_EPOCH
+    wrong = {
+        "a member has an id: give one": not body.member_id and (version > 0 or not joins),
+        "an instance id can't be empty: give null or a name": body.instance_id == "",
+        "a member that joins gives topics, or an empty list": joins and not has_topics,
+        "a member that joins gives an empty list of partitions": joins and parts != (),
+        "a member that joins gives its rebalance timeout": joins and not has_timeout,
+        "only a static member leaves for a while (-2): give its instance id": epoch == AWAY
+        and body.instance_id is None,
+        f"no member has epoch {epoch}: give one from -2 on": epoch < AWAY,
+    }
+    for words, is_wrong in wrong.items():
+        if is_wrong:
+            raise InvalidRequestError(words)
+    if regex:
+        raise RefusedError(
+            ErrorCode.invalid_regular_expression,
+            f"topics can't be subscribed to by {regex!r} here: give their names",
+        )
+    held = (
+        None
+        if parts is None
+        else frozenset(
+            PartitionKey(TopicId(each.topic_id.hex), number)
+            for each in parts
+            if each.topic_id is not None
+            for number in each.partitions
+        )
+    )
+    return Beat(
+        member_id=body.member_id,
+        epoch=epoch,
+        instance_id=body.instance_id,
+        topics=topics,
+        assignor=body.server_assignor,
+        held=held,
+        is_full=has_timeout and has_topics and held is not None,
+    )
+
+
+def _assignment(types: Any, image: MetadataImage, keys: Iterable[PartitionKey]) -> Any:
+    numbers: defaultdict[TopicId, list[int]] = defaultdict(list)
+    for key in sorted(keys):
+        numbers[key.topic_id].append(key.partition)
+    parts = tuple(
+        made(
+            types.TopicPartitions,
+            topic_id=uuid.UUID(topic_id),
+            topic_name=image.topics[topic_id].name,
+            partitions=tuple(each),
+        )
+        for topic_id, each in numbers.items()
+        if topic_id in image.topics
+    )
+    return types.Assignment(topic_partitions=parts)
 
 
 def _key(image: MetadataImage, topic: str, number: int) -> PartitionKey | None:

@@ -1,13 +1,17 @@
-"""Members of groups that speak Kafka's classic protocol, in the cluster's own groups.
+"""Members of groups that speak Kafka's protocols, in the cluster's own groups.
 
-A group's partitions are shared out as ever, by the cluster and by no member. So a client that joins
-is told that somebody else leads, and gets its part by SyncGroup; its generation is the member's
-epoch. Where its part is to change, a heartbeat says REBALANCE_IN_PROGRESS, and it joins again with
-what it still reads: nothing, if its assignor is an eager one. Each answer follows the commit that
-it tells. Only when a member was heard is not in the log: one gateway coordinates a group, and one
-that takes over gives each member a whole session.
+A group's partitions are shared out as ever, by the cluster and by no member. So a client of the
+classic protocol that joins is told that somebody else leads, and gets its part by SyncGroup; its
+generation is the member's epoch. Where its part is to change, a heartbeat says
+REBALANCE_IN_PROGRESS, and it joins again with what it still reads: nothing, if its assignor is an
+eager one. A client of KIP-848's protocol says what it holds, and is told its part, by heartbeats.
 
-Source: GroupMetadataManager.classicGroupJoinToConsumerGroup, and those of SyncGroup, Heartbeat.
+Each answer follows the commit that it tells. Only when a member was heard, and by which protocol,
+is not in the log: one gateway coordinates a group, and one that takes over gives each member a
+whole session.
+
+Source: GroupMetadataManager.classicGroupJoinToConsumerGroup, and those of SyncGroup, Heartbeat;
+consumerGroupHeartbeat.
 """
 
 import logging
@@ -25,7 +29,12 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from kafka_on_spark.base.errors import ClusterClosedError, KafkaOnSparkError
+from kafka_on_spark.base.errors import (
+    ClusterClosedError,
+    FencedMemberEpochError,
+    KafkaOnSparkError,
+    StaleMemberEpochError,
+)
 from kafka_on_spark.base.ids import NO_EPOCH, GroupEpoch, MemberId, PartitionKey, TopicPartition
 from kafka_on_spark.gateway.gateways import Gateways
 from kafka_on_spark.gateway.wire import RefusedError
@@ -46,6 +55,7 @@ from kafka_on_spark.metadata.image import (
     GroupMember,
     MetadataImage,
     names_of,
+    submit_if_due,
 )
 from kafka_on_spark.metadata.records import MemberClient
 from kafka_on_spark.node.node import Node, heartbeats
@@ -64,6 +74,7 @@ SHARE_MS: Final = 1_000
 LOOK_S: Final = 0.5
 """How often it is looked for members that are to beat, or are silent."""
 
+_ILLEGAL: Final = ErrorCode.illegal_generation
 _SUBSCRIPTION_MAX: Final = 3
 _ASSIGNMENT: Final = 0
 
@@ -75,16 +86,46 @@ class Joined(NamedTuple):
     generation: GroupEpoch
 
 
+class Beat(NamedTuple):
+    """What a heartbeat of KIP-848's protocol says; None: as the member has said before.
+
+    Attributes:
+        epoch: The one that it was told last; 0: it joins, also again, and holds nothing.
+        held: What it reads, or has read and not let go yet.
+        is_full: Whether it says all, as after an answer that was lost.
+    """
+
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    topics: Sequence[str] | None
+    assignor: str | None
+    held: frozenset[PartitionKey] | None
+    is_full: bool
+
+
 @dataclass(slots=True)
 class _Heard:
-    """A member of which a client is connected, or was: when it was heard, by the clock of its
-    liveness, for how long it may be silent, and which life of this gateway has heard it."""
+    """A member of which a client is connected, or was.
+
+    Attributes:
+        at_ms: When it was heard, by the clock of its liveness; `session_ms`: how long it may be
+            silent.
+        by: Which life of this gateway has heard it.
+        stale: What is answered to offsets of another epoch. That depends on its protocol, of which
+            its heartbeats tell; until then it is to try again.
+        told: Of KIP-848's protocol: its part as it was told last.
+        moved: The epoch that it came with as its epoch changed, and the one that it got.
+    """
 
     liveness: Liveness
     at_ms: int
     session_ms: int
     by: MemberId | None
     beat_at_ms: int = 0
+    stale: ErrorCode = ErrorCode.coordinator_load_in_progress
+    told: frozenset[PartitionKey] | None = None
+    moved: tuple[int, int] | None = None
 
 
 class Groups:
@@ -107,7 +148,7 @@ class Groups:
     def end(self) -> None:
         self._ended.set()
 
-    # Requests
+    # Requests of the classic protocol
 
     def join(
         self,
@@ -135,7 +176,7 @@ class Groups:
             # A static member that was restarted takes its place at once. Source: KIP-345.
             self._submit(lambda image: leave(image, group, before.member_id, 0, returns=True))
             self._forget(group, before.member_id)
-        self._hear(group, me, session_ms, instance_id)
+        self._hear(group, me, session_ms, instance_id).stale = _ILLEGAL
         self._submit(
             lambda image: join(
                 image, group, member_id=me, topics=topics, instance_id=instance_id, client=client
@@ -160,31 +201,105 @@ class Groups:
 
     def sync(self, group: str, generation: int, member_id: str, instance_id: str | None) -> bytes:
         """Return the part of a member, encoded."""
-        _, member = self._me(group, generation, member_id, instance_id)
+        _, member = self.check_member(group, generation, member_id, instance_id, _ILLEGAL)
         return assignment(names_of(self._metadata.image, member.owned & member.target))
 
     def heartbeat(
         self, group: str, generation: int, member_id: str, instance_id: str | None
     ) -> None:
         """Hear a member. RefusedError: it is to join again, or is a member no more."""
-        known, _ = self._me(group, generation, member_id, instance_id)
+        me = group, generation, member_id, instance_id, _ILLEGAL
+        known, _ = self.check_member(*me)
         if is_to_share(self._metadata.image, known):
             self._share(group)
-        known, member = self._me(group, generation, member_id, instance_id)
+        known, member = self.check_member(*me)
         others = (each.owned for each in known.members.values() if each is not member)
         free = member.target.difference(member.owned, *others)
         if free or member.to_give_up or member.member_epoch != known.target_epoch:
             raise RefusedError(ErrorCode.rebalance_in_progress)
 
-    def leave(self, group: str, member_id: str, instance_id: str | None) -> None:
-        """Have a member leave; a static one is named by its instance alone."""
+    # Requests of KIP-848's protocol
+
+    def beat(
+        self, group: str, said: Beat, client: MemberClient
+    ) -> tuple[GroupMember, frozenset[PartitionKey] | None]:
+        """Have a member join, or hear it; return it, and its part if that is news to it. What it is
+        to give up it owns until it holds it no more, and what is free of its part it gets then.
+
+        Raises:
+            FencedMemberEpochError: It is to let go all that it holds, and to join again.
+            RefusedError: It is a member no more, or another has its place.
+            UnsupportedAssignorError, UnreleasedInstanceIdError, GroupMaxSizeReachedError: It can't
+                join.
+        """
+        check_group(group)
+        self._check_coordinates(group)
+        me, topics = MemberId(said.member_id or self._node.ids.new_uuid()), said.topics
+        if said.epoch == NO_EPOCH:
+            self._submit(
+                lambda image: join(
+                    image,
+                    group,
+                    member_id=me,
+                    topics=topics or (),
+                    instance_id=said.instance_id,
+                    assignor=said.assignor,
+                    client=client,
+                )
+            )
+        known, member, heard = self._me(group, said.epoch, me, said.instance_id)
+        heard.stale = ErrorCode.stale_member_epoch
+        _check_epoch(said, member, heard.moved)
+        if topics is not None and {*topics} != {*member.subscribed_topics}:
+            self._submit(lambda image: subscribe(image, group, me, topics))
+        image = self._metadata.image
+        if is_to_share(image, image.consumer_groups.get(group, known)):
+            self._share(group)
+
+        def follow(image: MetadataImage) -> Any:
+            member = _member(image.consumer_groups.get(group), me, said.instance_id)
+            _check_epoch(said, member, heard.moved)
+            stopped = frozenset() if said.held is None else member.owned - said.held
+            return reconcile(image, group, me, member.member_epoch, stopped)
+
+        submit_if_due(self._metadata.image, follow, self._submit)
+        member = _member(self._metadata.image.consumer_groups.get(group), me, said.instance_id)
+        if member.member_epoch != said.epoch:
+            heard.moved = (said.epoch, member.member_epoch)
+        part = member.owned & member.target
+        is_news = said.epoch == NO_EPOCH or said.is_full or part != heard.told
+        heard.told = part
+        return member, part if is_news else None
+
+    # Requests of both
+
+    def check_member(
+        self,
+        group: str,
+        epoch: int,
+        member_id: str,
+        instance_id: str | None = None,
+        stale: ErrorCode | None = None,
+    ) -> tuple[ConsumerGroup, GroupMember]:
+        """Hear a member; return its group and itself. RefusedError: it is none, or, by `stale`, if
+        its protocol is known, at another epoch."""
+        known, member, heard = self._me(group, epoch, member_id, instance_id)
+        heard.stale = stale or heard.stale
+        if member.member_epoch != epoch:
+            raise RefusedError(heard.stale)
+        return known, member
+
+    def leave(
+        self, group: str, member_id: str, instance_id: str | None, *, returns: bool = False
+    ) -> None:
+        """Have a member leave; a static one is named by its instance alone, and may return."""
         known = self._metadata.catch_up().consumer_groups.get(group)
         if known is not None and instance_id is not None and not member_id:
             static = known.with_instance(instance_id)
             member_id = "" if static is None else static.member_id
         me = _member(known, MemberId(member_id), instance_id).member_id
         now_ms = self._node.clock.now_ms()
-        self._submit(lambda image: leave(image, group, me, now_ms))
+        self._submit(lambda image: leave(image, group, me, now_ms, returns=returns))
         self._forget(group, me)
 
     def commit(
@@ -197,20 +312,23 @@ class Groups:
     ) -> None:
         """Save offsets of a member; or of a client that is none, while the group has no members."""
         check_group(group)
-        membership = None
+        membership, stale = None, ErrorCode.stale_member_epoch
         if generation >= 0 or member_id:
-            _, member = self._me(group, generation, member_id, instance_id)
-            membership = Membership(member.member_id, member.member_epoch)
+            _, member, heard = self._me(group, generation, member_id, instance_id)
+            membership, stale = Membership(member.member_id, GroupEpoch(generation)), heard.stale
         now_ms = self._node.clock.now_ms()
-        self._submit(lambda image: save_offsets(image, group, offsets, membership, now_ms))
+        try:
+            self._submit(lambda image: save_offsets(image, group, offsets, membership, now_ms))
+        except StaleMemberEpochError as error:
+            raise RefusedError(stale) from error
 
     # Members
 
     def _me(
         self, group: str, generation: int, member_id: str, instance_id: str | None
-    ) -> tuple[ConsumerGroup, GroupMember]:
-        """Hear a member; return its group and itself, by the newest image if it is not there by
-        this one, or is further than that."""
+    ) -> tuple[ConsumerGroup, GroupMember, _Heard]:
+        """Hear a member; return its group, itself and what was heard, by the newest image if it is
+        not there by this one, or is further than that."""
         me, image = MemberId(member_id), self._metadata.image
         self._check_coordinates(group)
         for newest in (image, None):
@@ -220,10 +338,7 @@ class Groups:
                 break
         member = _member(known, me, instance_id)
         assert known is not None, "it has the member"
-        self._hear(group, me, None, instance_id)
-        if member.member_epoch != generation:
-            raise RefusedError(ErrorCode.illegal_generation)
-        return known, member
+        return known, member, self._hear(group, me, None, member.instance_id)
 
     def _check_coordinates(self, group: str) -> None:
         if not self._gateways.coordinates(self._metadata.image, group):
@@ -231,7 +346,7 @@ class Groups:
 
     def _hear(
         self, group: str, me: MemberId, session_ms: int | None, instance_id: str | None
-    ) -> None:
+    ) -> _Heard:
         """Note that a member lives; beat for it, if that was not done yet. `session_ms`: None: as
         it has said, or of the cluster."""
         with self._lock:
@@ -239,7 +354,7 @@ class Groups:
             if heard is not None:
                 heard.at_ms, heard.by = self._clock.monotonic_ms(), self._gateways.me
                 heard.session_ms = session_ms or heard.session_ms
-                return
+                return heard
             liveness = Liveness(
                 self._metadata,
                 self._node.part(heartbeats),
@@ -253,6 +368,7 @@ class Groups:
             heard = _Heard(liveness, now_ms, session_ms or liveness.session_ms, by)
             self._heard[group, me] = heard
         liveness.begin(me, instance_id)
+        return heard
 
     def _forget(self, group: str, me: MemberId) -> None:
         with self._lock:
@@ -324,6 +440,19 @@ def _member(known: ConsumerGroup | None, me: MemberId, instance_id: str | None) 
     if member is None:
         raise RefusedError(ErrorCode.unknown_member_id)
     return member
+
+
+def _check_epoch(said: Beat, member: GroupMember, moved: tuple[int, int] | None) -> None:
+    """Raise FencedMemberEpochError unless a member comes with its epoch, joins again, or comes with
+    the one before, since the answer with the new one was lost: then it holds nothing else.
+    Source: GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid."""
+    now = member.member_epoch
+    is_again = moved == (said.epoch, now) and said.held is not None and said.held <= member.owned
+    if said.epoch not in (NO_EPOCH, now) and not is_again:
+        raise FencedMemberEpochError(
+            f"the member is at epoch {now}, not at {said.epoch}: let go all partitions, and join"
+            " again"
+        )
 
 
 # What members say of themselves, and are told

@@ -47,6 +47,8 @@ CREATE_PARTITIONS: Final = 37
 DELETE_GROUPS: Final = 42
 INCREMENTAL_ALTER_CONFIGS: Final = 44
 DESCRIBE_CLUSTER: Final = 60
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+CONSUMER_GROUP_DESCRIBE: Final = 69
 
 SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
     PRODUCE: (3, 11),
@@ -63,7 +65,7 @@ SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
     API_VERSIONS: (0, 4),
     INIT_PRODUCER_ID: (0, 4),
     DESCRIBE_GROUPS: (0, 5),
-    LIST_GROUPS: (0, 4),
+    LIST_GROUPS: (0, 5),
     CREATE_TOPICS: (2, 7),
     DELETE_TOPICS: (1, 5),  # later ones name topics by their ids
     DELETE_RECORDS: (0, 2),
@@ -72,6 +74,8 @@ SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
     DELETE_GROUPS: (0, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
     DESCRIBE_CLUSTER: (0, 1),
+    CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    CONSUMER_GROUP_DESCRIBE: (0, 1),
 }
 """The requests that are answered, and in which versions."""
 
@@ -79,8 +83,8 @@ SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
 class RefusedError(Exception):
     """A request is refused by a code of Kafka's that no error of the cluster has."""
 
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
+    def __init__(self, code: ErrorCode, words: str | None = None) -> None:
+        super().__init__(words or code.name)
         self.code = code
 
 

@@ -4,12 +4,14 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.gateway.gateway import Gateway, listening_at
 from tests.gateway.raw_client import RawClient
 
+CONFIGS = {"retention.ms": "-1", "group.consumer.heartbeat.interval.ms": "200"}
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gateway")
     brokers = {each: folder / str(each) for each in (1, 2, 3)}
-    with Cluster.create(folder / "metadata", brokers, configs={"retention.ms": "-1"}) as made:
+    with Cluster.create(folder / "metadata", brokers, configs=CONFIGS) as made:
         yield made
 
 

@@ -64,14 +64,17 @@ class Reader(threading.Thread):
         assert not self.is_alive()
 
 
-def by_confluent(reader, address, topic, group):
+CLASSIC = {"heartbeat.interval.ms": BEAT_MS, "client.id": "confluent"}
+CONSUMER_PROTOCOL = {"group.protocol": "consumer", "client.id": "consumer protocol"}
+
+
+def by_confluent(reader, address, topic, group, **how):
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": address,
             "group.id": group,
             "auto.offset.reset": "earliest",
-            "heartbeat.interval.ms": BEAT_MS,
-            "client.id": "confluent",
+            **(how or CLASSIC),
         }
     )
     consumer.subscribe([topic])
@@ -80,6 +83,10 @@ def by_confluent(reader, address, topic, group):
         if found is not None and found.error() is None:
             reader.found.append(found.value())
     consumer.close()
+
+
+def by_consumer_protocol(reader, address, topic, group):
+    by_confluent(reader, address, topic, group, **CONSUMER_PROTOCOL)
 
 
 def by_kafka_python(reader, address, topic, group):
@@ -113,7 +120,12 @@ def by_aiokafka(reader, address, topic, group):
     asyncio.run(run())
 
 
-READERS = {"confluent": by_confluent, "kafka-python": by_kafka_python, "aiokafka": by_aiokafka}
+READERS = {
+    "confluent": by_confluent,
+    "confluent, group.protocol=consumer": by_consumer_protocol,
+    "kafka-python": by_kafka_python,
+    "aiokafka": by_aiokafka,
+}
 
 
 def append(cluster, topic, numbers):
@@ -142,9 +154,9 @@ def test_a_member_goes_on_where_the_group_stands(cluster, gateway, topic, group,
     assert sum(each.lag for each in cluster.describe_group(group)) == 0
 
 
-def test_members_of_four_kinds_share_out_a_topic(cluster, gateway, topic, group):
+def test_members_of_five_kinds_share_out_a_topic(cluster, gateway, topic, group):
     address = f"{gateway.host}:{gateway.port}"
-    cluster.add_partitions(topic, to=4)
+    cluster.add_partitions(topic, to=5)
 
     def by_python(reader, *_):
         with cluster.consumer(topic, group=group, auto_offset_reset="earliest") as consumer:
@@ -157,7 +169,7 @@ def test_members_of_four_kinds_share_out_a_topic(cluster, gateway, topic, group)
         if group not in cluster.image.consumer_groups:
             return False
         members = cluster.describe_group_members(group).members
-        return Counter(len(each.partitions) for each in members) == {1: 4}
+        return Counter(len(each.partitions) for each in members) == {1: 5}
 
     wait_for(is_shared_out)
     append(cluster, topic, range(100))
@@ -167,8 +179,8 @@ def test_members_of_four_kinds_share_out_a_topic(cluster, gateway, topic, group)
         each.end()
 
     owned = [partition for each in described for partition in each.partitions]
-    assert len(owned) == len(set(owned)) == 4
-    assert {each.client.client_id for each in described} >= {"confluent"}
+    assert len(owned) == len(set(owned)) == 5
+    assert {each.client.client_id for each in described} >= {"confluent", "consumer protocol"}
     assert sorted(value for each in readers for value in each.found) == texts(range(100))
     assert all(each.found for each in readers)
 
@@ -241,14 +253,14 @@ class RawMember:
         [found] = self._client.ask(LEAVE_GROUP, 5, group_id=self._group, members=(me,)).members
         return found.error_code
 
-    def commit(self, offset, *, partition=0, generation=None, member_id=None):
-        module, _ = payload(OFFSET_COMMIT, 8, EntityType.request)
+    def commit(self, offset, *, partition=0, generation=None, member_id=None, version=8):
+        module, _ = payload(OFFSET_COMMIT, version, EntityType.request)
         part = module.OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=None
         )
         answer = self._client.ask(
             OFFSET_COMMIT,
-            8,
+            version,
             group_id=self._group,
             generation_id_or_member_epoch=(self.generation if generation is None else generation),
             member_id=self.id if member_id is None else member_id,
