@@ -12,10 +12,10 @@ from kafka_on_spark.base.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.base.ids import AWAY, NO_EPOCH, PartitionKey, TopicId
 from kafka_on_spark.gateway import wire
 from kafka_on_spark.gateway.gateways import NOWHERE, Gateways, coordinator_of
-from kafka_on_spark.gateway.groups import CONSUMER, Beat, Groups
+from kafka_on_spark.gateway.groups import CONSUMER, Groups
 from kafka_on_spark.gateway.wire import RefusedError, Request, code_of, made, schema_of
 from kafka_on_spark.groups.membership import assignors_of, chosen_assignor, describe_members
-from kafka_on_spark.metadata.image import MetadataImage, key_of
+from kafka_on_spark.metadata.image import GroupMember, MetadataImage, key_of
 from kafka_on_spark.metadata.metadata_service import MetadataService
 from kafka_on_spark.metadata.records import MemberClient
 
@@ -150,13 +150,13 @@ class GroupAnswers:
         body, types, image = request.body, schema_of(request), self._metadata.image
         answer: dict[str, Any] = {"member_id": body.member_id, "member_epoch": body.member_epoch}
         try:
-            said = _said(body, request.version)
-            if said.epoch in (LEAVES, AWAY):
-                returns = said.epoch == AWAY
-                self._groups.leave(body.group_id, said.member_id, said.instance_id, returns=returns)
+            _check_beat(body, request.version)
+            if body.member_epoch in (LEAVES, AWAY):
+                who = (body.group_id, body.member_id, body.instance_id)
+                self._groups.leave(*who, returns=body.member_epoch == AWAY)
             else:
                 client = MemberClient(request.client_id, request.host)
-                member, part = self._groups.beat(body.group_id, said, client)
+                member, part = self._groups.beat(body, client)
                 answer = {"member_id": member.member_id, "member_epoch": member.member_epoch}
                 if part is not None:
                     answer["assignment"] = _assignment(types, self._metadata.image, part)
@@ -169,42 +169,36 @@ class GroupAnswers:
     def _describe(self, request: Request) -> Any:
         types = schema_of(request)
 
-        def described(group: str) -> dict[str, Any]:
-            image = self._metadata.catch_up()
-            found, known = describe_members(image, group), image.consumer_groups.get(group)
-            allowed = assignors_of(image)
-            members = tuple(
-                made(
-                    types.Member,
-                    member_id=each.member_id,
-                    instance_id=each.instance_id,
-                    member_epoch=each.member_epoch,
-                    client_id=each.client.client_id or "",
-                    client_host=each.client.host or "",
-                    subscribed_topic_names=each.subscribed_topics,
-                    assignment=_assignment(types, image, each.owned),
-                    target_assignment=_assignment(types, image, each.target),
-                )
-                for each in (() if known is None else known.members.values())
+        def member(image: MetadataImage, each: GroupMember) -> Any:
+            return made(
+                types.Member,
+                member_id=each.member_id,
+                instance_id=each.instance_id,
+                member_epoch=each.member_epoch,
+                client_id=each.client.client_id or "",
+                client_host=each.client.host or "",
+                subscribed_topic_names=each.subscribed_topics,
+                assignment=_assignment(types, image, each.owned),
+                target_assignment=_assignment(types, image, each.target),
             )
-            return {
-                "group_state": found.state,
-                "group_epoch": found.group_epoch or 0,
-                "assignment_epoch": found.target_epoch or 0,
-                "assignor_name": allowed[0] if known is None else chosen_assignor(known, allowed),
-                "members": members,
-            }
 
-        def answered(group: str) -> Any:
+        def described(group: str) -> Any:
             given: dict[str, Any] = {"error_code": NONE, "group_state": "", "group_epoch": 0}
             given |= {"assignment_epoch": 0, "assignor_name": "", "members": ()}
             try:
-                given |= described(group)
+                image = self._metadata.catch_up()
+                given["group_state"] = describe_members(image, group).state
+                if (known := image.consumer_groups.get(group)) is not None:
+                    members = tuple(member(image, each) for each in known.members.values())
+                    assignor = chosen_assignor(known, assignors_of(image))
+                    given |= {"assignor_name": assignor, "members": members}
+                    epochs = known.group_epoch, known.target_epoch
+                    given["group_epoch"], given["assignment_epoch"] = epochs
             except KafkaOnSparkError as error:
                 given |= {"error_code": code_of(error), "error_message": error.message}
             return made(types.DescribedGroup, group_id=group, **given)
 
-        groups = tuple(map(answered, request.body.group_ids))
+        groups = tuple(map(described, request.body.group_ids))
         return made(types.ConsumerGroupDescribeResponse, groups=groups)
 
     def _commit(self, request: Request) -> Any:
@@ -258,7 +252,8 @@ class GroupAnswers:
         def code_for(asked: Any) -> ErrorCode:
             if code == NONE and getattr(asked, "member_id", None):
                 try:
-                    self._groups.check_member(asked.group_id, asked.member_epoch, asked.member_id)
+                    who = asked.group_id, asked.member_epoch, asked.member_id
+                    self._groups.check_member(*who, None, None)
                 except (KafkaOnSparkError, RefusedError) as error:
                     return code_of(error)
             return code
@@ -282,56 +277,31 @@ def _instance(given: Any) -> str | None:
     return found
 
 
-def _said(body: Any, version: int) -> Beat:
-    """Return what a heartbeat says.
+def _check_beat(body: Any, version: int) -> None:
+    """Check a ConsumerGroupHeartbeat. Source:
+    GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid.
 
     Raises:
-        InvalidRequestError: It lacks what it has to have, or has what it can't have. Source:
-            GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid.
+        InvalidRequestError: It lacks what it has to have, or has what it can't have.
         RefusedError: It has a regular expression: topics are subscribed to by their names.
     """
-    epoch, topics, parts = body.member_epoch, body.subscribed_topic_names, body.topic_partitions
-    regex = getattr(body, "subscribed_topic_regex", None)
-    has_topics = topics is not None or regex is not None
-    has_timeout = body.rebalance_timeout >= timedelta()
-    joins = epoch == NO_EPOCH
+    epoch, topics = body.member_epoch, body.subscribed_topic_names
+    regex, joins = getattr(body, "subscribed_topic_regex", None), epoch == NO_EPOCH
+    is_away, has_timeout = epoch == AWAY, body.rebalance_timeout >= timedelta()
     wrong = {
         "a member has an id: give one": not body.member_id and (version > 0 or not joins),
         "an instance id can't be empty: give null or a name": body.instance_id == "",
-        "a member that joins gives topics, or an empty list": joins and not has_topics,
-        "a member that joins gives an empty list of partitions": joins and parts != (),
-        "a member that joins gives its rebalance timeout": joins and not has_timeout,
-        "only a static member leaves for a while (-2): give its instance id": epoch == AWAY
-        and body.instance_id is None,
+        "who joins gives topics, or an empty list": joins and topics is None and regex is None,
+        "who joins gives an empty list of partitions": joins and body.topic_partitions != (),
+        "who joins gives its rebalance timeout": joins and not has_timeout,
+        "who leaves for a while gives its instance id": is_away and body.instance_id is None,
         f"no member has epoch {epoch}: give one from -2 on": epoch < AWAY,
     }
-    for words, is_wrong in wrong.items():
-        if is_wrong:
-            raise InvalidRequestError(words)
+    for words in (each for each, is_wrong in wrong.items() if is_wrong):
+        raise InvalidRequestError(words)
     if regex:
-        raise RefusedError(
-            ErrorCode.invalid_regular_expression,
-            f"topics can't be subscribed to by {regex!r} here: give their names",
-        )
-    held = (
-        None
-        if parts is None
-        else frozenset(
-            PartitionKey(TopicId(each.topic_id.hex), number)
-            for each in parts
-            if each.topic_id is not None
-            for number in each.partitions
-        )
-    )
-    return Beat(
-        member_id=body.member_id,
-        epoch=epoch,
-        instance_id=body.instance_id,
-        topics=topics,
-        assignor=body.server_assignor,
-        held=held,
-        is_full=has_timeout and has_topics and held is not None,
-    )
+        words = f"topics can't be subscribed to by {regex!r} here: give their names"
+        raise RefusedError(ErrorCode.invalid_regular_expression, words)
 
 
 def _assignment(types: Any, image: MetadataImage, keys: Iterable[PartitionKey]) -> Any:

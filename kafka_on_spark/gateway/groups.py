@@ -18,7 +18,7 @@ import logging
 import struct
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
@@ -86,34 +86,15 @@ class Joined(NamedTuple):
     generation: GroupEpoch
 
 
-class Beat(NamedTuple):
-    """What a heartbeat of KIP-848's protocol says; None: as the member has said before.
-
-    Attributes:
-        epoch: The one that it was told last; 0: it joins, also again, and holds nothing.
-        held: What it reads, or has read and not let go yet.
-        is_full: Whether it says all, as after an answer that was lost.
-    """
-
-    member_id: str
-    epoch: int
-    instance_id: str | None
-    topics: Sequence[str] | None
-    assignor: str | None
-    held: frozenset[PartitionKey] | None
-    is_full: bool
-
-
 @dataclass(slots=True)
 class _Heard:
     """A member of which a client is connected, or was.
 
     Attributes:
-        at_ms: When it was heard, by the clock of its liveness; `session_ms`: how long it may be
-            silent.
+        at_ms: When it was heard, by the clock of its liveness; it may be silent for `session_ms`.
         by: Which life of this gateway has heard it.
-        stale: What is answered to offsets of another epoch. That depends on its protocol, of which
-            its heartbeats tell; until then it is to try again.
+        stale: What another epoch is answered: which code depends on its protocol, of which its
+            heartbeats tell; until then it is to try again.
         told: Of KIP-848's protocol: its part as it was told last.
         moved: The epoch that it came with as its epoch changed, and the one that it got.
     """
@@ -190,13 +171,7 @@ class Groups:
             if (topic_id := self._metadata.image.topic_ids.get(each.topic)) is not None
             for number in each.partitions
         }
-
-        def follow(image: MetadataImage) -> Any:
-            member = _member(image.consumer_groups.get(group), me, instance_id)
-            return reconcile(image, group, me, member.member_epoch, member.owned - held)
-
-        self._submit(follow)
-        member = _member(self._metadata.image.consumer_groups.get(group), me, instance_id)
+        member = self._follow(group, me, instance_id, lambda member: member.owned - held)
         return Joined(me, member.member_epoch)
 
     def sync(self, group: str, generation: int, member_id: str, instance_id: str | None) -> bytes:
@@ -221,69 +196,73 @@ class Groups:
     # Requests of KIP-848's protocol
 
     def beat(
-        self, group: str, said: Beat, client: MemberClient
+        self, asked: Any, client: MemberClient
     ) -> tuple[GroupMember, frozenset[PartitionKey] | None]:
-        """Have a member join, or hear it; return it, and its part if that is news to it. What it is
-        to give up it owns until it holds it no more, and what is free of its part it gets then.
+        """Have a member join, or hear it, by a ConsumerGroupHeartbeat; return it, and its part if
+        that is news to it. What it is to give up it owns until it holds it no more; then it gets
+        what is free of its part.
 
         Raises:
             FencedMemberEpochError: It is to let go all that it holds, and to join again.
             RefusedError: It is a member no more, or another has its place.
-            UnsupportedAssignorError, UnreleasedInstanceIdError, GroupMaxSizeReachedError: It can't
-                join.
+            And what `join` raises.
         """
+        group, epoch, topics = asked.group_id, asked.member_epoch, asked.subscribed_topic_names
         check_group(group)
         self._check_coordinates(group)
-        me, topics = MemberId(said.member_id or self._node.ids.new_uuid()), said.topics
-        if said.epoch == NO_EPOCH:
+        me, static = MemberId(asked.member_id or self._node.ids.new_uuid()), asked.instance_id
+        if epoch == NO_EPOCH:
             self._submit(
                 lambda image: join(
                     image,
                     group,
                     member_id=me,
                     topics=topics or (),
-                    instance_id=said.instance_id,
-                    assignor=said.assignor,
+                    instance_id=static,
+                    assignor=asked.server_assignor,
                     client=client,
                 )
             )
-        known, member, heard = self._me(group, said.epoch, me, said.instance_id)
+        known, member, heard = self._me(group, epoch, me, static)
         heard.stale = ErrorCode.stale_member_epoch
-        _check_epoch(said, member, heard.moved)
+        held: set[PartitionKey] | None = None
+        if (parts := asked.topic_partitions) is not None:
+            topic_ids = [(each.topic_id and each.topic_id.hex, each.partitions) for each in parts]
+            held = {PartitionKey(name, each) for name, numbers in topic_ids for each in numbers}
+
+        def stopped(member: GroupMember) -> frozenset[PartitionKey]:
+            now = member.member_epoch
+            # The answer with the new epoch was lost: then it holds nothing that is new. Source:
+            # GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid.
+            is_again = heard.moved == (epoch, now) and held is not None and held <= member.owned
+            if epoch not in (NO_EPOCH, now) and not is_again:
+                raise FencedMemberEpochError(
+                    f"the member is at epoch {now}, not at {epoch}: let go all, and join again"
+                )
+            return frozenset() if held is None else member.owned - held
+
+        stopped(member)
         if topics is not None and {*topics} != {*member.subscribed_topics}:
             self._submit(lambda image: subscribe(image, group, me, topics))
         image = self._metadata.image
         if is_to_share(image, image.consumer_groups.get(group, known)):
             self._share(group)
-
-        def follow(image: MetadataImage) -> Any:
-            member = _member(image.consumer_groups.get(group), me, said.instance_id)
-            _check_epoch(said, member, heard.moved)
-            stopped = frozenset() if said.held is None else member.owned - said.held
-            return reconcile(image, group, me, member.member_epoch, stopped)
-
-        submit_if_due(self._metadata.image, follow, self._submit)
-        member = _member(self._metadata.image.consumer_groups.get(group), me, said.instance_id)
-        if member.member_epoch != said.epoch:
-            heard.moved = (said.epoch, member.member_epoch)
-        part = member.owned & member.target
-        is_news = said.epoch == NO_EPOCH or said.is_full or part != heard.told
-        heard.told = part
-        return member, part if is_news else None
+        member = self._follow(group, me, static, stopped)
+        if member.member_epoch != epoch:
+            heard.moved = (epoch, member.member_epoch)
+        # One that says all has joined, or has had no answer.
+        before = None if topics is not None and held is not None else heard.told
+        heard.told = member.owned & member.target
+        return member, heard.told if heard.told != before else None
 
     # Requests of both
 
     def check_member(
-        self,
-        group: str,
-        epoch: int,
-        member_id: str,
-        instance_id: str | None = None,
-        stale: ErrorCode | None = None,
+        self, group: str, epoch: int, me: str, instance_id: str | None, stale: ErrorCode | None
     ) -> tuple[ConsumerGroup, GroupMember]:
         """Hear a member; return its group and itself. RefusedError: it is none, or, by `stale`, if
         its protocol is known, at another epoch."""
-        known, member, heard = self._me(group, epoch, member_id, instance_id)
+        known, member, heard = self._me(group, epoch, me, instance_id)
         heard.stale = stale or heard.stale
         if member.member_epoch != epoch:
             raise RefusedError(heard.stale)
@@ -339,6 +318,23 @@ class Groups:
         member = _member(known, me, instance_id)
         assert known is not None, "it has the member"
         return known, member, self._hear(group, me, None, member.instance_id)
+
+    def _follow(
+        self,
+        group: str,
+        me: MemberId,
+        instance_id: str | None,
+        stopped: Callable[[GroupMember], frozenset[PartitionKey]],
+    ) -> GroupMember:
+        """Have a member give up what it has stopped to read and is not to own, and take what is
+        free; return it. Its epoch is told to its client, so it moves though its part stays."""
+
+        def decide(image: MetadataImage) -> Any:
+            member = _member(image.consumer_groups.get(group), me, instance_id)
+            return reconcile(image, group, me, member.member_epoch, stopped(member))
+
+        submit_if_due(self._metadata.image, decide, self._submit)
+        return _member(self._metadata.image.consumer_groups.get(group), me, instance_id)
 
     def _check_coordinates(self, group: str) -> None:
         if not self._gateways.coordinates(self._metadata.image, group):
@@ -440,19 +436,6 @@ def _member(known: ConsumerGroup | None, me: MemberId, instance_id: str | None) 
     if member is None:
         raise RefusedError(ErrorCode.unknown_member_id)
     return member
-
-
-def _check_epoch(said: Beat, member: GroupMember, moved: tuple[int, int] | None) -> None:
-    """Raise FencedMemberEpochError unless a member comes with its epoch, joins again, or comes with
-    the one before, since the answer with the new one was lost: then it holds nothing else.
-    Source: GroupMetadataManager.throwIfConsumerGroupMemberEpochIsInvalid."""
-    now = member.member_epoch
-    is_again = moved == (said.epoch, now) and said.held is not None and said.held <= member.owned
-    if said.epoch not in (NO_EPOCH, now) and not is_again:
-        raise FencedMemberEpochError(
-            f"the member is at epoch {now}, not at {said.epoch}: let go all partitions, and join"
-            " again"
-        )
 
 
 # What members say of themselves, and are told

@@ -24,9 +24,8 @@ pytestmark = [
 TOOLS = "org.apache.kafka.tools"
 
 
-def run(tool, *arguments, given=""):
-    """Return what a tool prints; it must end well."""
-    command = [
+def command(tool, *arguments):
+    return [
         "java",
         "-Xmx256m",
         "-cp",
@@ -34,8 +33,17 @@ def run(tool, *arguments, given=""):
         f"{TOOLS}.{tool}",
         *map(str, arguments),
     ]
+
+
+def run(tool, *arguments, given=""):
+    """Return what a tool prints; it must end well."""
     done = subprocess.run(
-        command, input=given, capture_output=True, text=True, timeout=120, check=False
+        command(tool, *arguments),
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout
@@ -63,6 +71,41 @@ def test_the_console_producer_and_consumer(cluster, topic, server):
     )
 
     assert sorted(read.split(), key=int) == given
+    assert sum(each.lag for each in cluster.describe_group(topic)) == 0
+
+
+def test_a_console_consumer_of_the_consumer_protocol(cluster, topic, server):
+    cluster.append(topic, [{"key": str(each), "value": str(each)} for each in range(500)])
+    consumer = subprocess.Popen(
+        command(
+            "consumer.ConsoleConsumer",
+            *server,
+            "--topic",
+            topic,
+            "--from-beginning",
+            "--group",
+            topic,
+            "--command-property",
+            "group.protocol=consumer",
+        ),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    describe = "consumer.group.ConsumerGroupCommand", *server, "--describe", "--group", topic
+    try:
+        read = [consumer.stdout.readline().strip() for _ in range(500)]
+        described = [
+            run(*describe, *how).split() for how in (["--members", "--verbose"], ["--state"])
+        ]
+    finally:
+        consumer.terminate()
+        consumer.communicate(timeout=60)
+
+    assert sorted(read, key=int) == [str(each) for each in range(500)]
+    members, state = described
+    assert members[-6:] == ["console-consumer", "2", "1", f"{topic}:0,1", "1", f"{topic}:0,1"]
+    assert state[-3:] == ["uniform", "Stable", "1"]
+    assert topic not in cluster.image.consumer_groups  # it has left
     assert sum(each.lag for each in cluster.describe_group(topic)) == 0
 
 

@@ -1,4 +1,4 @@
-"""Two gateways that are killed and frozen, and disks that are away, under producers and a group of three
+"""Two gateways that are killed and frozen, and disks that are away, under producers and a group of four
 kinds of clients: each acknowledged record stands once, in its order, and is read."""
 
 import contextlib
@@ -139,6 +139,7 @@ def ended(tmp_path):
         "retention.ms": "-1",
         "broker.session.timeout.ms": "4000",
         "group.consumer.session.timeout.ms": "10000",
+        "group.consumer.heartbeat.interval.ms": "1000",
     }
     with Cluster.create(tmp_path / "metadata", brokers, configs=configs) as cluster:
         cluster.create_topic(TOPIC, partitions=4, replication_factor=3)
