@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -13,11 +13,26 @@ from kafka_on_spark.base.errors import (
     KafkaOnSparkError,
 )
 from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.controller.commands import Command, to_json
 from kafka_on_spark.gateway import wire
 from kafka_on_spark.gateway.gateways import GATEWAYS, Gateways
 from kafka_on_spark.gateway.groups import CONSUMER, assignment
-from kafka_on_spark.gateway.wire import Request, code_of, made, schema_of
+from kafka_on_spark.gateway.wire import (
+    Fields,
+    Name,
+    Request,
+    answered,
+    asked_of,
+    by_topic,
+    code_of,
+    made,
+    outcome,
+    outcomes,
+    schema_of,
+)
 from kafka_on_spark.groups.membership import MemberDescription
+
+T = TypeVar("T")
 
 NONE: Final = ErrorCode.none
 
@@ -34,8 +49,19 @@ SET: Final = 0
 DELETE: Final = 1
 """What becomes of a setting. Source: AlterConfigOp.OpType."""
 
+OF_GROUP: Final = {ErrorCode.group_id_not_found, ErrorCode.non_empty_group}
+"""Codes that concern a group as a whole."""
+
 DEAD: Final = "Dead"
 """The state of a group that is not there."""
+
+
+class _OnlyDecided(Cluster):
+    """A cluster whose commands are decided, or refused, and not done."""
+
+    def _run(self, command: Command[T], **arguments: object) -> T:
+        image, ids = self._metadata.catch_up(), self._node.ids
+        return command.decide(image, ids, to_json(arguments)).response
 
 
 class AdminAnswers:
@@ -55,18 +81,13 @@ class AdminAnswers:
             wire.LIST_GROUPS: self._list_groups,
             wire.DESCRIBE_GROUPS: self._describe_groups,
             wire.DELETE_GROUPS: self._delete_groups,
+            wire.OFFSET_DELETE: self._delete_offsets,
         }
 
-    def _done(self, request: Request, call: Callable[[], object]) -> dict[str, Any]:
-        """Return the code and the message of a command, which is refused if it is only to be
-        checked."""
-        try:
-            if getattr(request.body, "validate_only", False):
-                raise InvalidRequestError("validate_only is not supported: leave it out")
-            call()
-        except KafkaOnSparkError as error:
-            return {"error_code": code_of(error), "error_message": error.message}
-        return {"error_code": NONE, "error_message": None}
+    def _for(self, request: Request) -> Cluster:
+        """Return what does a request's commands: or only decides them, if it asks for that."""
+        is_checked = getattr(request.body, "validate_only", False)
+        return _OnlyDecided("", self._cluster._node) if is_checked else self._cluster
 
     # Topics
 
@@ -75,7 +96,7 @@ class AdminAnswers:
 
         def create(topic: Any) -> None:
             assigned = {each.partition_index: list(each.broker_ids) for each in topic.assignments}
-            self._cluster.create_topic(
+            self._for(request).create_topic(
                 topic.name,
                 partitions=topic.num_partitions if topic.num_partitions >= 0 else None,
                 replication_factor=(
@@ -91,7 +112,7 @@ class AdminAnswers:
                 name=topic.name,
                 topic_id=None,
                 configs=None,
-                **self._done(request, partial(create, topic)),
+                **outcome(partial(create, topic)),
             )
             for topic in request.body.topics
         )
@@ -103,7 +124,7 @@ class AdminAnswers:
             made(
                 types.DeletableTopicResult,
                 name=name,
-                **self._done(request, partial(self._cluster.delete_topic, name)),
+                **outcome(partial(self._cluster.delete_topic, name)),
             )
             for name in request.body.topic_names
         )
@@ -118,7 +139,7 @@ class AdminAnswers:
                 first + place: list(each.broker_ids)
                 for place, each in enumerate(topic.assignments or ())
             }
-            self._cluster.add_partitions(
+            self._for(request).add_partitions(
                 topic.name, to=topic.count, replica_assignment=assigned or None
             )
 
@@ -126,71 +147,54 @@ class AdminAnswers:
             made(
                 types.CreatePartitionsTopicResult,
                 name=topic.name,
-                **self._done(request, partial(add, topic)),
+                **outcome(partial(add, topic)),
             )
             for topic in request.body.topics
         )
         return made(types.CreatePartitionsResponse, results=found)
 
     def _delete_records(self, request: Request) -> Any:
-        types = schema_of(request)
+        types, topics = schema_of(request), request.body.topics
+        given = {(topic, each.partition_index): each.offset for topic, each in asked_of(topics)}
+        starts: dict[Any, int] = {}
 
-        def deleted(topic: str, asked: Any) -> Any:
-            start, code = -1, NONE
-            try:
-                given = {(topic, asked.partition_index): asked.offset}
-                [start] = self._cluster.delete_records(given).values()
-            except KafkaOnSparkError as error:
-                code = code_of(error)
-            return made(
-                types.DeleteRecordsPartitionResult,
-                partition_index=asked.partition_index,
-                low_watermark=int(start),
-                error_code=code,
-            )
+        def delete(names: list[Name]) -> None:
+            starts.update(self._cluster.delete_records({name: given[name] for name in names}))
 
-        topics = tuple(
-            types.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=tuple(deleted(topic.name, each) for each in topic.partitions),
-            )
-            for topic in request.body.topics
-        )
-        return made(types.DeleteRecordsResponse, topics=topics)
+        found = outcomes(list(given), delete)
+        for name, each in found.items():
+            found[name] = {"low_watermark": starts.get(name, -1), **each}
+        kinds = types.DeleteRecordsTopicResult, types.DeleteRecordsPartitionResult
+        return made(types.DeleteRecordsResponse, topics=by_topic(*kinds, found))
 
     # Settings
 
     def _describe_configs(self, request: Request) -> Any:
         types = schema_of(request)
 
-        def described(asked: Any) -> Any:
-            found: tuple[Any, ...] = ()
-            try:
-                found = tuple(
-                    made(
-                        types.DescribeConfigsResourceResult,
-                        name=name,
-                        value=value,
-                        read_only=False,
-                        config_source=source,
-                        is_sensitive=False,
-                        synonyms=(),
-                        documentation=None,
-                    )
-                    for name, value, source in self._settings(asked)
-                )
-                why: dict[str, Any] = {"error_code": NONE, "error_message": None}
-            except KafkaOnSparkError as error:
-                why = {"error_code": code_of(error), "error_message": error.message}
-            return made(
-                types.DescribeConfigsResult,
-                resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
-                configs=found,
-                **why,
+        def describe(asked: Any) -> Fields:
+            kind = partial(made, types.DescribeConfigsResourceResult)
+            fixed = {
+                "read_only": False,
+                "is_sensitive": False,
+                "synonyms": (),
+                "documentation": None,
+            }
+            found = (
+                kind(name=name, value=value, config_source=source, **fixed)
+                for name, value, source in self._settings(asked)
             )
+            return {"configs": tuple(found)}
 
-        results = tuple(described(each) for each in request.body.resources)
+        results = tuple(
+            made(
+                types.DescribeConfigsResult,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                **answered(partial(describe, each), configs=()),
+            )
+            for each in request.body.resources
+        )
         return made(types.DescribeConfigsResponse, results=results)
 
     def _settings(self, asked: Any) -> Iterable[tuple[str, str, int]]:
@@ -218,12 +222,14 @@ class AdminAnswers:
             configs = {
                 each.name: each.value if each.config_operation == SET else None
                 for each in asked.configs
+                # What can't be set is not set, as in Kafka.
+                if each.config_operation == SET or each.name in SETTINGS
             }
             if asked.resource_type == TOPIC:
-                self._cluster.alter_topic_configs(asked.resource_name, configs)
+                self._for(request).alter_topic_configs(asked.resource_name, configs)
             elif asked.resource_type == BROKER and not asked.resource_name:
-                self._cluster.alter_cluster_configs(configs)
-            else:
+                self._for(request).alter_cluster_configs(configs)
+            elif asked.resource_type != BROKER or set(configs.values()) - {None}:
                 raise InvalidRequestError(
                     "only topics (2), and all brokers together (4, without a name), have settings"
                 )
@@ -233,7 +239,7 @@ class AdminAnswers:
                 types.AlterConfigsResourceResponse,
                 resource_type=each.resource_type,
                 resource_name=each.resource_name,
-                **self._done(request, partial(alter, each)),
+                **outcome(partial(alter, each)),
             )
             for each in request.body.resources
         )
@@ -242,6 +248,7 @@ class AdminAnswers:
     def _describe_cluster(self, request: Request) -> Any:
         types, image = schema_of(request), self._cluster.image
         places = self._gateways.live(image)
+        listed = self._gateways.listed(image, request.client_id)
         return made(
             types.DescribeClusterResponse,
             error_code=NONE,
@@ -251,7 +258,7 @@ class AdminAnswers:
                 made(
                     types.DescribeClusterBroker, broker_id=node_id, host=host, port=port, rack=None
                 )
-                for node_id, host, port in places
+                for node_id, host, port in listed
             ),
         )
 
@@ -262,9 +269,10 @@ class AdminAnswers:
         wanted = getattr(request.body, "states_filter", ())
         kinds = {each.lower() for each in getattr(request.body, "types_filter", ())} or {CONSUMER}
         try:
+            image = self._cluster.image
             for group in self._cluster.list_groups():
-                if group == GATEWAYS:
-                    continue
+                if group == GATEWAYS or not self._gateways.coordinates(image, group):
+                    continue  # a client asks all gateways
                 state = self._cluster.describe_group_members(group).state
                 if CONSUMER in kinds and (not wanted or state in wanted):
                     groups.append(
@@ -321,8 +329,18 @@ class AdminAnswers:
             made(
                 types.DeletableGroupResult,
                 group_id=group,
-                **self._done(request, partial(self._cluster.delete_group, group)),
+                **outcome(partial(self._cluster.delete_group, group)),
             )
             for group in request.body.groups_names
         )
         return made(types.DeleteGroupsResponse, results=found)
+
+    def _delete_offsets(self, request: Request) -> Any:
+        types, group = schema_of(request), request.body.group_id
+        names = [(topic, each.partition_index) for topic, each in asked_of(request.body.topics)]
+        found = outcomes(names, partial(self._cluster.delete_group, group))
+        codes = (each["error_code"] for each in found.values())
+        code = next((each for each in codes if each in OF_GROUP), NONE)
+        kinds = types.OffsetDeleteResponseTopic, types.OffsetDeleteResponsePartition
+        topics = by_topic(*kinds, found)
+        return made(types.OffsetDeleteResponse, error_code=code, topics=topics)

@@ -18,12 +18,10 @@ from kio.schema.errors import ErrorCode
 
 from kafka_on_spark.base.errors import (
     ClusterClosedError,
-    FencedLeaderEpochError,
     InvalidRequestError,
     InvalidRequiredAcksError,
     KafkaOnSparkError,
     OffsetOutOfRangeError,
-    UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.base.ids import PartitionKey
@@ -37,6 +35,7 @@ from kafka_on_spark.gateway.gateways import Gateways, Place, is_loopback, leader
 from kafka_on_spark.gateway.group_answers import GroupAnswers
 from kafka_on_spark.gateway.groups import Groups
 from kafka_on_spark.gateway.producers import new_producer
+from kafka_on_spark.gateway.replica_answers import ReplicaAnswers, check_leadership
 from kafka_on_spark.gateway.server import Server
 from kafka_on_spark.gateway.wire import Request, answer_bytes, code_of, made, schema_of
 from kafka_on_spark.log.reading import FoundOffset, look_up_offset, read_timestamps
@@ -105,6 +104,7 @@ class Gateway:
         self._blocking = {
             **GroupAnswers(self._groups, node.metadata, self._gateways).answers,
             **AdminAnswers(Cluster("", node), self._gateways).answers,
+            **ReplicaAnswers(Cluster("", node)).answers,
         }
 
     def begin(self) -> None:
@@ -197,7 +197,8 @@ class Gateway:
         return made(
             types.MetadataResponse,
             brokers=tuple(
-                made(types.MetadataResponseBroker, rack=None, **each._asdict()) for each in places
+                made(types.MetadataResponseBroker, rack=None, **each._asdict())
+                for each in self._gateways.listed(image, request.client_id)
             ),
             topics=tuple(_topic(types, leader, topic, each) for topic, each in found),
             controller_id=self._gateways.controller(places).node_id,
@@ -341,10 +342,7 @@ class Gateway:
             is_there = partition.log_start_offset <= offset <= partition.high_watermark
             if is_there and epoch <= partition.leader_epoch:
                 break
-        if -1 < epoch < partition.leader_epoch:
-            raise FencedLeaderEpochError("the client knows an older leadership")
-        if epoch > partition.leader_epoch:
-            raise UnknownLeaderEpochError("the client knows of a leadership that is not known")
+        check_leadership(partition, epoch)
         if not partition.log_start_offset <= offset <= partition.known_log_end:
             raise OffsetOutOfRangeError(f"offset {offset} is not in the log")
         return image, key

@@ -33,6 +33,9 @@ GATEWAYS: Final = "__kafka_gateways"
 GATEWAY_ID: Final = 1_000_000
 """Gateways have ids from here on: those of brokers, which a client sees as replicas, are lower."""
 
+REASSIGNING: Final = "reassign-partitions-tool"
+"""The client id of kafka-reassign-partitions."""
+
 PLAINTEXT: Final = "PLAINTEXT"
 
 
@@ -109,6 +112,16 @@ class Gateways:
         """Return the gateways, by their ids."""
         found = (self._place(each) for each in _members(image).values())
         return sorted(each for each in found if each is not None)
+
+    def listed(self, image: MetadataImage, client_id: str | None) -> list[Place]:
+        """Return the brokers that a client sees: the gateways. One that moves replicas checks that
+        it knows the brokers to which they go, and asks those: this gateway has their address, too.
+        Others would send some requests twice."""
+        places = self.live(image)
+        if client_id != REASSIGNING:
+            return places
+        me = self.controller(places)
+        return [*(me._replace(node_id=int(each)) for each in sorted(image.brokers)), *places]
 
     def _place(self, member: GroupMember) -> Place | None:
         protocol, _, address = (member.client.client_id or "").partition("://")

@@ -15,6 +15,7 @@ from kafka_on_spark.base.errors import (
 )
 from kafka_on_spark.base.ids import ProducerEpoch
 from kafka_on_spark.log.batch import CLIENT_EPOCH_BITS, CLIENT_PREFIX
+from kafka_on_spark.log.state import ProducerEntry
 from kafka_on_spark.metadata.image import ControllerResult, MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.node.node import Node
@@ -70,3 +71,18 @@ def run_of(node: Node, producer_id: int, producer_epoch: int, sequence: int) -> 
         producer_epoch=(producer_id >> 32) + producer_epoch,
     )
     return node.part(ProducerRuns).begin(begins)
+
+
+def client_of(name: str, entry: ProducerEntry) -> dict[str, int] | None:
+    """Return what a log knows of a client's producer, as DescribeProducers names it; None: it is
+    none, or has no records there."""
+    if not name.startswith(CLIENT_PREFIX) or entry.last is None:
+        return None
+    epoch, sequence = divmod(entry.last.sequence, 1 << CLIENT_EPOCH_BITS)
+    number = int(name.removeprefix(CLIENT_PREFIX), 16)
+    return {
+        "producer_id": (entry.producer_epoch - epoch) << 32 | number,
+        "producer_epoch": epoch,
+        "last_sequence": (sequence + entry.last.record_count - 1) & 0x7FFFFFFF,
+        "last_timestamp": entry.last.appended_at_ms,
+    }

@@ -4,10 +4,11 @@ Source: RequestHeader, ResponseHeader, ApiVersionsRequest; the schemas are Kafka
 """
 
 import struct
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from types import ModuleType
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,12 @@ from kafka_on_spark.base.errors import (
     InvalidRequestError,
     KafkaOnSparkError,
 )
+
+Fields = dict[str, Any]
+"""Fields of a part of an answer, by their names."""
+
+Name = tuple[str, int]
+"""A partition's topic and number."""
 
 PRODUCE: Final = 0
 FETCH: Final = 1
@@ -42,11 +49,19 @@ CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
 DELETE_RECORDS: Final = 21
 INIT_PRODUCER_ID: Final = 22
+OFFSET_FOR_LEADER_EPOCH: Final = 23
 DESCRIBE_CONFIGS: Final = 32
+DESCRIBE_LOG_DIRS: Final = 35
 CREATE_PARTITIONS: Final = 37
 DELETE_GROUPS: Final = 42
+ELECT_LEADERS: Final = 43
 INCREMENTAL_ALTER_CONFIGS: Final = 44
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+LIST_PARTITION_REASSIGNMENTS: Final = 46
+OFFSET_DELETE: Final = 47
+DESCRIBE_QUORUM: Final = 55
 DESCRIBE_CLUSTER: Final = 60
+DESCRIBE_PRODUCERS: Final = 61
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 CONSUMER_GROUP_DESCRIBE: Final = 69
 
@@ -74,6 +89,14 @@ SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
     DELETE_GROUPS: (0, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
     DESCRIBE_CLUSTER: (0, 1),
+    OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    DESCRIBE_LOG_DIRS: (1, 4),
+    ELECT_LEADERS: (0, 2),
+    ALTER_PARTITION_REASSIGNMENTS: (0, 0),  # a later one may forbid another number of replicas
+    LIST_PARTITION_REASSIGNMENTS: (0, 0),
+    OFFSET_DELETE: (0, 0),
+    DESCRIBE_QUORUM: (0, 2),
+    DESCRIBE_PRODUCERS: (0, 0),
     CONSUMER_GROUP_HEARTBEAT: (0, 1),
     CONSUMER_GROUP_DESCRIBE: (0, 1),
 }
@@ -83,8 +106,8 @@ SUPPORTED: Final[Mapping[int, tuple[int, int]]] = {
 class RefusedError(Exception):
     """A request is refused by a code of Kafka's that no error of the cluster has."""
 
-    def __init__(self, code: ErrorCode, words: str | None = None) -> None:
-        super().__init__(words or code.name)
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.name)
         self.code = code
 
 
@@ -219,3 +242,54 @@ def code_of(error: KafkaOnSparkError | RefusedError) -> ErrorCode:
         return ErrorCode.request_timed_out
     code = getattr(error, "code", UNKNOWN_SERVER_ERROR)
     return _KAFKAS.get(code) or ErrorCode(code if code < 1000 else UNKNOWN_SERVER_ERROR)
+
+
+def asked_of(topics: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Return what a request says of partitions, each with its topic's name."""
+    return [
+        (name, each)
+        for topic in topics
+        for name, parts in [(getattr(topic, each.name) for each in fields(topic))]
+        for each in parts
+    ]
+
+
+def by_topic(topic_kind: Any, kind: Any, found: Mapping[Name, Fields]) -> tuple[Any, ...]:
+    """Return what is answered of partitions: a `topic_kind` with the `kind` of each partition."""
+    number = next(each.name for each in fields(kind) if each.name.startswith("partition"))
+    topics: defaultdict[str, list[Any]] = defaultdict(list)
+    for (topic, partition), each in found.items():
+        topics[topic].append(made(kind, **{number: partition}, **each))
+    name, parts = (each.name for each in fields(topic_kind))
+    return tuple(topic_kind(**{name: topic, parts: tuple(each)}) for topic, each in topics.items())
+
+
+def answered(call: Callable[[], Fields], **otherwise: Any) -> Fields:
+    """Return the fields of an answer that a call gives, with its code and message; of one that is
+    refused, what stands `otherwise`."""
+    try:
+        return {"error_code": ErrorCode.none, "error_message": None} | call()
+    except (KafkaOnSparkError, RefusedError) as error:
+        message = getattr(error, "message", str(error))
+        return {"error_code": code_of(error), "error_message": message} | otherwise
+
+
+def outcome(call: Callable[[], object]) -> Fields:
+    """Return the code and the message that an answer has of a call."""
+
+    def done() -> Fields:
+        call()
+        return {}
+
+    return answered(done)
+
+
+def outcomes(names: Sequence[Name], call: Callable[[list[Name]], object]) -> dict[Name, Fields]:
+    """Return the outcome of each of `names`: of a call for all of them, which is one commit, or if
+    that is refused, of a call for each alone."""
+    if not names:
+        return {}
+    found = outcome(partial(call, list(names)))
+    if found["error_code"] in (ErrorCode.none, ErrorCode.request_timed_out) or len(names) == 1:
+        return dict.fromkeys(names, found)
+    return {name: outcome(partial(call, [name])) for name in names}

@@ -3,6 +3,7 @@
 import confluent_kafka
 import kafka
 import pytest
+from confluent_kafka import ElectionType
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -73,11 +74,28 @@ def test_topics_are_made_grown_and_deleted(cluster, admin):
         cluster.describe_topic("made")
 
 
-def test_what_is_only_to_be_checked_is_refused_and_not_done(cluster, admin):
-    futures = admin.create_topics([NewTopic("checked", 1, 1)], validate_only=True)
+def test_what_is_only_to_be_checked_is_refused_or_not_done(cluster, admin, topic):
+    of_topic = (ResourceType.TOPIC, topic)
 
-    assert results(futures) == {"checked": "INVALID_REQUEST"}
-    assert "checked" not in cluster.image.topic_ids
+    def checked(name, value):
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(*of_topic, incremental_configs=[entry])
+        found = admin.incremental_alter_configs([resource], validate_only=True)
+        return results(found).popitem()[1]
+
+    before = cluster.image.offset
+    given = [NewTopic("checked", 1, 1), NewTopic("too-many", 1, 9), NewTopic(topic, 1, 1)]
+    assert results(admin.create_topics(given, validate_only=True)) == {
+        "checked": None,
+        "too-many": "INVALID_REPLICATION_FACTOR",
+        topic: "TOPIC_ALREADY_EXISTS",
+    }
+    for count, code in ((4, None), (1, "INVALID_PARTITIONS")):
+        futures = admin.create_partitions([NewPartitions(topic, count)], validate_only=True)
+        assert results(futures) == {topic: code}
+    assert checked("max.message.bytes", "5000") is None
+    assert checked("no.such", "1") == "INVALID_CONFIG"
+    assert cluster.image.offset == before
 
 
 def test_settings_are_shown_set_and_taken_back(cluster, admin, topic):
@@ -147,13 +165,127 @@ def test_a_cluster_and_its_groups_are_described(cluster, gateway, admin, topic):
     assert [(each.id, each.port) for each in nodes] == [(GATEWAY_ID, gateway.port)]
 
 
-def test_kafka_pythons_admin_client(cluster, address):
+@pytest.fixture
+def pythons(address):
     admin = kafka.KafkaAdminClient(bootstrap_servers=address)
+    yield admin
+    admin.close()
 
-    admin.create_topics([PythonsNewTopic("by-python", 2, 3)])
+
+def test_kafka_pythons_admin_client_makes_lists_and_deletes_topics(cluster, pythons):
+    pythons.create_topics([PythonsNewTopic("by-python", 2, 3)])
 
     assert len(cluster.describe_topic("by-python").partitions) == 2
-    assert "by-python" in admin.list_topics()
-    admin.delete_topics(["by-python"])
+    assert "by-python" in pythons.list_topics()
+    pythons.delete_topics(["by-python"])
     assert "by-python" not in cluster.image.topic_ids
-    admin.close()
+
+
+def test_replicas_are_reassigned_and_a_move_is_listed_and_cancelled(cluster, pythons, topic):
+    cluster.append(topic, [{"value": "a", "partition": 0}])
+    first, second, third = cluster.image.topic(topic).partitions[0].replicas
+    place, other = kafka.TopicPartition(topic, 0), kafka.TopicPartition(topic, 1)
+    nowhere = kafka.TopicPartition(topic, 7)
+
+    def moved(targets):
+        found = pythons.alter_partition_reassignments(targets)
+        return {each: error and error.__name__ for each, error in found.items()}
+
+    assert moved({place: [first, second]}) == {place: None}
+    while cluster.reassignments():
+        cluster.run_controller()
+    assert cluster.image.topic(topic).partitions[0].replicas == (first, second)
+
+    # One that is refused does not keep the others from moving.
+    assert moved({place: [first, second, third], other: [GATEWAY_ID], nowhere: [first]}) == {
+        place: None,
+        other: "InvalidReplicationAssignmentError",
+        nowhere: "UnknownTopicOrPartitionError",
+    }
+    move = {
+        "replicas": [first, second, third],
+        "adding_replicas": [third],
+        "removing_replicas": [],
+    }
+    assert pythons.list_partition_reassignments() == {place: move}
+    assert pythons.list_partition_reassignments([other]) == {}
+    assert moved({place: None, other: None}) == {
+        place: None,
+        other: "NoReassignmentInProgressError",
+    }
+    assert cluster.reassignments() == []
+
+
+def test_leaders_are_elected_where_they_do_not_lead(cluster, admin, topic):
+    cluster.append(topic, [{"value": "a", "partition": 0}])
+    replicas = cluster.image.topic(topic).partitions[0].replicas
+    cluster.reassign({(topic, 0): replicas[::-1]})
+
+    def elected(kind, numbers):
+        given = numbers and [confluent_kafka.TopicPartition(topic, each) for each in numbers]
+        found = admin.elect_leaders(kind, given).result(20)
+        return {each.partition: error and error.name() for each, error in found.items()}
+
+    assert cluster.image.topic(topic).partitions[0].leader == replicas[0]
+    assert elected(ElectionType.PREFERRED, None) == {0: None}
+    assert cluster.image.topic(topic).partitions[0].leader == replicas[-1]
+    assert elected(ElectionType.PREFERRED, None) == {}
+    assert elected(ElectionType.PREFERRED, [0, 1, 7]) == {
+        0: "ELECTION_NOT_NEEDED",
+        1: "ELECTION_NOT_NEEDED",
+        7: "UNKNOWN_TOPIC_OR_PART",
+    }
+    assert elected(ElectionType.UNCLEAN, [0]) == {0: "ELECTION_NOT_NEEDED"}
+
+
+def test_the_roots_of_all_brokers_are_the_log_dirs_of_a_gateway(cluster, pythons, topic):
+    cluster.append(topic, [{"value": "a", "partition": 0}])
+
+    [described] = pythons.describe_log_dirs({topic: [0]})
+
+    found = {each["log_dir"]: each["topics"] for each in described["log_dirs"]}
+    assert set(found) == {each.root for each in cluster.image.brokers.values()}
+    sizes = [part for [each] in found.values() for part in each["partitions"]]
+    assert {each["partition_index"] for each in sizes} == {0}
+    assert min(each["partition_size"] for each in sizes) > 0
+
+
+def test_producers_and_the_quorum_are_described(cluster, address, pythons, topic):
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, "enable.idempotence": True})
+    for value in "abc":
+        producer.produce(topic, value, partition=0)
+    producer.flush(20)
+    cluster.append(topic, [{"value": "of no client", "partition": 1}])
+    places = [kafka.TopicPartition(topic, n) for n in (0, 1)]
+
+    found = pythons.describe_producers(places)
+    quorum = pythons.describe_metadata_quorum()
+
+    [state] = found[places[0]].active_producers
+    assert (state.producer_epoch, state.last_sequence) == (0, 2)
+    assert found[places[1]].active_producers == []
+    [partition] = quorum["topics"][0]["partitions"]
+    known = cluster.describe_quorum()
+    assert partition["leader_epoch"] == known.epoch
+    assert [each["replica_id"] for each in partition["current_voters"]] == [
+        each.voter.key.node_id for each in known.voters
+    ]
+
+
+def test_offsets_of_a_group_without_members_are_deleted_and_reset(cluster, pythons, topic):
+    places = [kafka.TopicPartition(topic, n) for n in (0, 1)]
+    cluster.append(topic, [{"value": "a", "partition": n} for n in (0, 1)])
+    cluster.alter_group_offsets(topic, {(topic, 0): 1, (topic, 1): 1})
+
+    found = pythons.delete_group_offsets(topic, [places[1], kafka.TopicPartition(topic, 7)])
+
+    assert [each.__name__ for each in found.values()] == ["NoError", "UnknownTopicOrPartitionError"]
+    assert [each.offset for each in pythons.list_group_offsets(topic)[topic].values()] == [1]
+    pythons.alter_group_offsets(topic, {places[0]: kafka.OffsetAndMetadata(0, "", -1)})
+    assert pythons.list_group_offsets(topic)[topic][places[0]].offset == 0
+    with pytest.raises(kafka.errors.GroupIdNotFoundError):
+        pythons.delete_group_offsets("nobody", places)
+    with cluster.consumer(topic, group=topic) as member:
+        member.poll(2000)
+        with pytest.raises(kafka.errors.NonEmptyGroupError):
+            pythons.delete_group_offsets(topic, places)

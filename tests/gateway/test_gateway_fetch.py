@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
 from kafka_on_spark.gateway.gateways import GATEWAY_ID
-from kafka_on_spark.gateway.wire import LIST_OFFSETS, METADATA
+from kafka_on_spark.gateway.wire import LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
 from tests.gateway.raw_client import payload
 
 
@@ -182,3 +182,36 @@ def test_topics_are_found_by_their_ids_and_all_of_them_are_listed(cluster, clien
     [missing] = describe(client, 12, uuid.uuid4()).topics
     assert missing.error_code is ErrorCode.unknown_topic_id
     assert {each.name for each in describe(client, 9).topics} == set(cluster.image.topic_ids)
+
+
+def test_where_a_leadership_ends_is_told_to_clients_that_check_their_place(cluster, client, topic):
+    module, _ = payload(OFFSET_FOR_LEADER_EPOCH, 4, EntityType.request)
+
+    def end(epoch, known=-1, partition=0):
+        asked = module.OffsetForLeaderPartition(
+            partition=partition, current_leader_epoch=known, leader_epoch=epoch
+        )
+        topics = (module.OffsetForLeaderTopic(topic=topic, partitions=(asked,)),)
+        answer = client.ask(OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=topics)
+        [found] = answer.topics[0].partitions
+        return found.error_code.name, found.leader_epoch, found.end_offset
+
+    def lead_by(replicas):
+        cluster.reassign({(topic, 0): replicas})
+        cluster.elect_leaders("preferred", [(topic, 0)])
+
+    cluster.append(topic, [{"value": "a", "partition": 0}] * 3)
+    partition = cluster.image.topic(topic).partitions[0]
+    first = partition.leader_epoch
+    lead_by(partition.replicas[::-1])
+    last = cluster.image.topic(topic).partitions[0].leader_epoch
+    assert last > first
+
+    assert end(first) == end(first, known=last) == ("none", first, 3)
+    assert end(last) == ("none", last, 3)  # its leader has appended nothing yet
+    cluster.append(topic, [{"value": "b", "partition": 0}] * 2)
+    assert end(last) == ("none", last, 5)
+    assert end(last + 1) == end(0, partition=1) == ("none", -1, -1)
+    assert end(first, known=first) == ("fenced_leader_epoch", -1, -1)
+    assert end(first, known=last + 1) == ("unknown_leader_epoch", -1, -1)
+    assert end(0, partition=7) == ("unknown_topic_or_partition", -1, -1)

@@ -8,6 +8,7 @@ KAFKA_JARS=FOLDER ./spark-submit.sh pytest --long tests/gateway/test_java_client
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def command(tool, *arguments):
         "-Xmx256m",
         "-cp",
         f"{JARS / 'tools'}/*",
-        f"{TOOLS}.{tool}",
+        tool if tool.startswith("kafka.") else f"{TOOLS}.{tool}",
         *map(str, arguments),
     ]
 
@@ -193,3 +194,69 @@ def test_sparks_kafka_connector_reads_row_for_row_and_appends(cluster, topic, ga
     # A batch has appended them, and then a stream.
     copied = [each["value"] for each in cluster.read(f"{topic}-copy").to_pylist()]
     assert sorted(copied) == sorted(f"v{n}".encode() for n in [*numbers, *numbers])
+
+
+GROUPS = "consumer.group.ConsumerGroupCommand"
+REASSIGN = "reassign.ReassignPartitionsCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+ADMIN_TOOLS = [
+    ("TopicCommand", "--create --topic T --partitions 2 --replication-factor 3", "Created topic T"),
+    ("TopicCommand", "--list", r"^T$"),
+    ("TopicCommand", "--alter --topic T --partitions 3", ""),
+    ("TopicCommand", "--describe --topic T", r"PartitionCount: 3\s+ReplicationFactor: 3"),
+    (CONFIGS, "--alter --entity-type topics --entity-name T --add-config retention.ms=-1", "Comp"),
+    (CONFIGS, "--describe --entity-type topics --entity-name T", "retention.ms=-1"),
+    (CONFIGS, "--alter --entity-type topics --entity-name T --delete-config retention.ms", "Comp"),
+    (CONFIGS, "--describe --entity-type brokers --entity-default", "retention.ms=-1"),
+    ("ConsoleProducer", "--topic T", ""),
+    ("GetOffsetShell", "--topic T --time -1", r"T:[0-2]:5"),
+    ("TransactionsCommand", "describe-producers --topic T --partition P", r"^\d+\s+0\s+-1\s+4\s"),
+    ("LogDirsCommand", "--describe --topic-list T", r'"partition":"T-P","size":[1-9]'),
+    (REASSIGN, "--execute --reassignment-json-file F", '"log_dirs":.*Successfully started'),
+    (REASSIGN, "--list", r"Current partition reassignments:\s+T-P: replicas: .*removing"),
+    (REASSIGN, "--verify --reassignment-json-file F", "T-P is completed"),
+    ("LeaderElectionCommand", "--election-type preferred --topic T --partition P", "T-P"),
+    ("LeaderElectionCommand", "--election-type unclean --all-topic-partitions", ""),
+    ("MetadataQuorumCommand", "describe --status", r"LeaderId: +1\b"),
+    ("MetadataQuorumCommand", "describe --replication", r"\bLeader\b"),
+    ("consumer.ConsoleConsumer", "--topic T --from-beginning --max-messages 5 --group T", "^4$"),
+    (GROUPS, "--list", r"^T$"),
+    (GROUPS, "--describe --group T", r"^T +T +P +5 +5 +0 "),
+    (GROUPS, "--describe --group T --members", "no active members"),
+    (GROUPS, "--reset-offsets --to-earliest --execute --group T --topic T:P", r"^T +T +P +0$"),
+    (GROUPS, "--delete-offsets --group T --topic T:P", r"^T +P +Successful"),
+    (GROUPS, "--delete --group T", "was successful"),
+    ("DeleteRecordsCommand", "--offset-json-file F", r"T-P\s+low_watermark: 2"),
+    ("ClusterTool", "cluster-id", "Cluster ID: "),
+    ("ClusterTool", "list-endpoints", r"^1000000 "),
+    ("BrokerApiVersionsCommand", "", r"DescribeLogDirs\(35\): 1 to 4 \[usable: 4\]"),
+    ("TopicCommand", "--delete --topic T", ""),
+]
+"""Tool, arguments, and what it prints. T is a topic's name, P its partition that has five records,
+F a file that names both."""
+
+
+def test_the_admin_tools(cluster, topic, server, tmp_path):
+    name, file = f"{topic}-admin", tmp_path / "partitions.json"
+    values = {"T": name, "P": "0", "F": str(file)}
+    for tool, arguments, printed in ADMIN_TOOLS:
+        if "--verify" in arguments:
+            while cluster.reassignments():
+                cluster.replicate()
+                cluster.run_controller()
+        if "F" in arguments:
+            given = {"topic": name, "partition": int(values["P"]), "replicas": [2, 1], "offset": 2}
+            file.write_text(json.dumps({"version": 1, "partitions": [given]}))
+        words = [re.sub(r"\b[TPF]\b", lambda m: values[m[0]], each) for each in arguments.split()]
+        at = 1 if tool == "ClusterTool" else 0  # after its command; others want it before
+
+        found = run(tool, *words[:at], *server, *words[at:], given="\n".join("01234"))
+
+        if tool == "ConsoleProducer":  # five records without keys go to one partition
+            values["P"] = next(
+                str(n) for n, each in cluster.offsets(name).items() if each.high_watermark
+            )
+        pattern = re.sub(r"\b[TPF]\b", lambda m: values[m[0]], printed)
+        assert re.search(pattern, found, re.MULTILINE | re.DOTALL), (tool, arguments, found)
+    assert name not in cluster.image.topic_ids
