@@ -223,7 +223,7 @@ ADMIN_TOOLS = [
     ("consumer.ConsoleConsumer", "--topic T --from-beginning --max-messages 5 --group T", "^4$"),
     (GROUPS, "--list", r"^T$"),
     (GROUPS, "--describe --group T", r"^T +T +P +5 +5 +0 "),
-    (GROUPS, "--describe --group T --members", "no active members"),
+    (GROUPS, "--describe --group T --members", "#PARTITIONS"),
     (GROUPS, "--reset-offsets --to-earliest --execute --group T --topic T:P", r"^T +T +P +0$"),
     (GROUPS, "--delete-offsets --group T --topic T:P", r"^T +P +Successful"),
     (GROUPS, "--delete --group T", "was successful"),
